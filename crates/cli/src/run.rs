@@ -122,8 +122,9 @@ jobserver, by the protocol of GNU make. MAKEFLAGS names it. make without -j,
 ninja from 1.13, cargo, rustc and GCC's -flto=auto use it. A jobserver that
 MAKEFLAGS already names stays in force if it works. With GNU make before 4.4,
 the jobserver is a pipe: a program that closes inherited descriptors keeps its
-builds from finding it. --report names them. A build that gives a number of jobs
-(make -j8) uses no jobserver.
+builds from finding it. --report names them. `make -j8` and `ninja -j8` use no
+jobserver. In a script, cargo ignores -j if it has a jobserver. A Makefile that
+is not ready for several jobs needs --no-jobserver.
 
 Two files have defaults for weight, cores, label and jobserver: .comity.toml in
 the current folder or a folder above it, and ~/.config/comity.toml. For example:
@@ -315,6 +316,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         is_seen
     });
+    let location = location.filter(|location| {
+        let tried = try_table(location, &terms);
+        tried.as_ref().inspect_err(|error| hint(goes_without(&error.to_string()))).is_ok()
+    });
     let style = match arguments.jobserver {
         Some(style) => Some(style),
         None if arguments.no_jobserver => None,
@@ -323,7 +328,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut tokens = location
         .as_ref()
         .and(style)
-        .and_then(|style| jobserver::offer(&mut command, &arguments.command, style, terms.cap()));
+        .and_then(|style| jobserver::offer(&mut command, &arguments.command, style, terms.cap(), &terms.mark));
     let leaves_zombies = location.is_some() && process_id != 1 && !process::orphans_are_waited_for();
     if report.is_some() || arguments.session || leaves_zombies {
         let report = report.unwrap_or(report::Place::Nowhere);
@@ -362,6 +367,9 @@ fn is_part_of_another(arguments: &Arguments) -> String {
     if arguments.label.is_some() {
         without.push("--label has no effect".to_owned());
     }
+    if arguments.jobserver.is_some() || arguments.no_jobserver {
+        without.push("--jobserver and --no-jobserver have no effect".to_owned());
+    }
     if arguments.report.is_some() {
         without.push("--report has no effect".to_owned());
     }
@@ -394,7 +402,6 @@ fn name(program: &OsStr) -> String {
 /// Starts the coordinator, the member of the table for this process, and does not wait for it. The coordinator gets the
 /// tokens of the jobserver.
 fn start_coordinator(location: &Location, terms: &Terms, tokens: &mut Option<Tokens>) -> Result<(), String> {
-    try_table(location, terms).map_err(|error| error.to_string())?;
     let command = Pidfd::of_this_process().map_err(|error| unwatched(&error))?;
     let name = format!("comity:{}", terms.process);
     let kept: Vec<RawFd> = iter::once(command.as_raw_fd()).chain(tokens.as_ref().map(Tokens::as_raw_fd)).collect();

@@ -67,7 +67,7 @@ pub fn run(command: &Pidfd, location: &Location, terms: &Terms, mut tokens: Opti
         account.keep(command, location, terms, tokens, &ended);
     } else if let Some(tokens) = &mut tokens {
         tokens.look_alone(terms.cap());
-        while !command.has_ended_within(Duration::MAX) {}
+        while !ended.load(Ordering::Acquire) && !command.has_ended_within(MISSED_SIGNAL) {}
         tokens.remove();
     }
 }
@@ -114,7 +114,7 @@ impl Account {
         let member = &member;
         thread::scope(|scope| {
             let coordinator = Coordinator::begin(member, ended, terms, may_use, note);
-            let jobs = tokens.map(|tokens| Jobs { tokens, location, command });
+            let jobs = tokens.map(|tokens| Jobs { tokens, location });
             let coordinator = Coordinator { jobs, ..coordinator };
             let served = scope.spawn(|| coordinator.serve());
             while !ended.load(Ordering::Acquire) {
@@ -166,16 +166,13 @@ struct Coordinator<'a> {
 struct Jobs<'a> {
     tokens: Tokens,
     location: &'a Location,
-    command: &'a Pidfd,
 }
 
 impl Jobs<'_> {
-    /// Ends the jobserver. If the command has not ended, a signal ends this process: the clients that have the pipe
-    /// then get all tokens, and new clients find no FIFO for whose other end they would wait.
+    /// Ends the jobserver. Builds that the command has left behind, or the command if a signal ends this process, get
+    /// all tokens. New clients find no FIFO for whose other end they would wait.
     fn end(mut self, most: u32) -> JobsAccount {
-        if !self.command.has_ended_within(Duration::ZERO) {
-            self.tokens.look_alone(most);
-        }
+        self.tokens.look_alone(most);
         self.tokens.end()
     }
 }
@@ -287,7 +284,6 @@ impl Coordinator<'_> {
             self.go_on(now);
             if self.coordination.is_look_due(now) {
                 self.look(now);
-                self.look_at_jobs();
             } else {
                 self.coordination.rung(&mut self.command, now);
             }
@@ -319,7 +315,8 @@ impl Coordinator<'_> {
             snapshot.entitled(self.weight, self.most, member.may_use()).div_ceil(1000)
         });
         let most = share.unwrap_or(self.most).clamp(1, self.most.max(1));
-        jobs.tokens.look(most, || tree.jobs(), tree.ids());
+        let leaves = || (!self.command.is_closed).then(|| tree.leaves());
+        jobs.tokens.look(most, leaves, tree.ids());
     }
 
     /// Applies the requests that are in effect now.
@@ -378,6 +375,7 @@ impl Coordinator<'_> {
         self.command.member.publish_due(due);
         self.history.due = due;
         self.history.note(&look, self.usable, looked.standing.owned, Duration::from_nanos(looked.had_ns));
+        self.look_at_jobs();
         self.coordination.rest((own_time() - began).as_nanos() as u64);
     }
 

@@ -1,13 +1,15 @@
 //! The configuration files of `comity run`: defaults for its options.
 
 use std::env;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use comity_console::Failure;
 use comity_os::{environment, files};
+use rustix::fs::{Mode, OFlags, open};
 use toml_edit::{DocumentMut, Item};
 
 use super::jobserver::Style;
@@ -18,6 +20,9 @@ const IN_PROJECT: &str = ".comity.toml";
 
 /// The name of the user's file, in `$XDG_CONFIG_HOME` or `~/.config`.
 const OF_USER: &str = "comity.toml";
+
+/// The number of bytes that are read of a file.
+const LONGEST: u64 = 65_536;
 
 /// Defaults for the options of `comity run`. `None`: no file sets it.
 #[derive(Debug, Default, PartialEq)]
@@ -39,9 +44,10 @@ impl Defaults {
     /// If a file exists and cannot be read, or has an unknown key or a bad value.
     pub fn read() -> Result<Defaults, Failure> {
         let mut defaults = Defaults::default();
-        for path in [in_project(), of_user()].into_iter().flatten() {
-            let text = fs::read_to_string(&path).map_err(|error| error.to_string());
-            let read = text.and_then(|text| Defaults::parse(&text));
+        for (path, file) in [in_project(), of_user()].into_iter().flatten() {
+            let mut text = String::new();
+            let read = file.take(LONGEST).read_to_string(&mut text).map_err(|error| error.to_string());
+            let read = read.and_then(|_| Defaults::parse(&text));
             let read = read.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
             defaults = defaults.or(read);
         }
@@ -102,18 +108,26 @@ fn number<T: TryFrom<i64>>(value: &Item, most: i64) -> Option<T> {
     value.as_integer().filter(|number| (1..=most).contains(number)).and_then(|number| T::try_from(number).ok())
 }
 
-/// Returns the file of the project. A file of another user has no effect: it may be in a folder that all users may
-/// write to, such as `/tmp`.
-fn in_project() -> Option<PathBuf> {
+/// Opens the file of the project. A file of another user, or a symbolic link, has no effect: it may be in a folder that
+/// all users may write to, such as `/tmp`.
+fn in_project() -> Option<(PathBuf, File)> {
     let folder = env::current_dir().ok()?;
-    let is_trusted = |path: &Path| fs::metadata(path).is_ok_and(|file| [0, files::user()].contains(&file.uid()));
-    folder.ancestors().map(|folder| folder.join(IN_PROJECT)).find(|path| is_trusted(path))
+    let open = |path: PathBuf| {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(open(&path, flags, Mode::empty()).ok()?);
+        let metadata = file.metadata().ok()?;
+        let is_trusted = metadata.is_file() && [0, files::user()].contains(&metadata.uid());
+        is_trusted.then_some((path, file))
+    };
+    folder.ancestors().map(|folder| folder.join(IN_PROJECT)).find_map(open)
 }
 
-fn of_user() -> Option<PathBuf> {
+fn of_user() -> Option<(PathBuf, File)> {
     let absolute = |name: &str| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(env::home_dir()?.join(".config")))?;
-    Some(folder.join(OF_USER)).filter(|path| path.exists())
+    let path = folder.join(OF_USER);
+    let file = File::open(&path).ok()?;
+    Some((path, file))
 }
 
 #[cfg(test)]

@@ -23,8 +23,8 @@ use super::tokens::Tokens;
 /// The form of a jobserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Style {
-    /// A pipe if GNU make before 4.4 is installed, and a FIFO otherwise. No jobserver if the command itself gives a
-    /// number of jobs (make -j8)
+    /// A FIFO if the installed make knows FIFOs, or if there is no make, and a pipe otherwise. No jobserver if the
+    /// command itself gives a number of jobs (make -j8)
     Auto,
     /// A file in the temporary folder, for GNU make from 4.4, ninja from 1.13, cargo and rustc. Earlier versions of GNU
     /// make end with an error
@@ -37,9 +37,9 @@ pub enum Style {
 /// redirect descriptors with small numbers.
 const FIRST: [RawFd; 2] = [100, 10];
 
-/// Offers a command a jobserver for up to `most` jobs, if it has none. Returns the tokens. There are none at first: the
-/// coordinator adds them.
-pub fn offer(command: &mut Command, words: &[OsString], style: Style, most: u32) -> Option<Tokens> {
+/// Offers a command a jobserver for up to `most` jobs, if it has none. `mark` is different for each command. Returns the
+/// tokens. There are none at first: the coordinator adds them.
+pub fn offer(command: &mut Command, words: &[OsString], style: Style, most: u32, mark: &str) -> Option<Tokens> {
     if style == Style::Auto && gives_jobs(words) {
         return None;
     }
@@ -56,13 +56,16 @@ pub fn offer(command: &mut Command, words: &[OsString], style: Style, most: u32)
         Style::Fifo => true,
         Style::Pipe => false,
     };
-    let made = if is_fifo { fifo() } else { pipe() };
-    let (tokens, auth) = made.inspect_err(|why| hint(format!("comity: cannot make a jobserver: {why}"))).ok()?;
+    let made = if is_fifo { fifo(mark) } else { pipe() };
+    let (mut tokens, auth) = made.inspect_err(|why| hint(format!("comity: cannot make a jobserver: {why}"))).ok()?;
     detail(|| format!("comity: jobs: limited by a jobserver ({auth})"));
     for (variable, flags) in flags() {
         // cargo and rustc read MAKEFLAGS if the other variable is not set.
         if variable == VARIABLES[0] || flags.is_some() {
-            command.env(variable, with_jobserver(&flags.unwrap_or_default().to_string_lossy(), most, &auth));
+            let flags = flags.unwrap_or_default();
+            let (flags, limit) = with_jobserver(&flags.to_string_lossy(), most, &auth);
+            command.env(variable, flags);
+            tokens.limit(limit);
         }
     }
     Some(tokens)
@@ -89,14 +92,17 @@ fn flags() -> [(&'static str, Option<OsString>); 2] {
 }
 
 /// Returns a FIFO, and what `--jobserver-auth` says of it.
-fn fifo() -> io::Result<(Tokens, String)> {
+fn fifo(mark: &str) -> io::Result<(Tokens, String)> {
     let folder = env::temp_dir();
-    // The flags in MAKEFLAGS are separated by spaces.
+    // Clients may have other current folders. The flags in MAKEFLAGS are separated by spaces.
     let has_space = folder.to_str().is_none_or(|folder| folder.contains(char::is_whitespace));
-    let folder = if has_space { Path::new("/tmp") } else { &folder };
-    let path = folder.join(format!("comity-jobs-{}", std::process::id()));
+    let folder = if has_space || folder.is_relative() { Path::new("/tmp") } else { &folder };
+    let path = folder.join(format!("comity-jobs-{mark}"));
     let tokens = Tokens::at(path.clone())
         .map_err(|error| io::Error::new(error.kind(), format!("'{}': {error}", path.display())))?;
+    // A client that opens a FIFO waits until another process has it open. The command has it open if both the
+    // coordinator and the companion are killed.
+    let _open = inherit(&tokens);
     Ok((tokens, format!("fifo:{}", path.display())))
 }
 
@@ -105,13 +111,18 @@ fn pipe() -> io::Result<(Tokens, String)> {
     let (tokens, ends) = Tokens::with_ends()?;
     let mut numbers = [0; 2];
     for (number, end) in numbers.iter_mut().zip(ends) {
-        let kept = FIRST.iter().find_map(|first| fcntl_dupfd_cloexec(end.as_fd(), *first).ok());
-        let kept = kept.ok_or_else(|| io::Error::other("the limit on open files (ulimit -n) is too small"))?;
-        fcntl_setfd(&kept, FdFlags::empty())?;
-        *number = kept.into_raw_fd();
+        *number = inherit(&end)?;
     }
     let [read, write] = numbers;
     Ok((tokens, format!("{read},{write}")))
+}
+
+/// Copies a descriptor for the command, and returns its number there.
+fn inherit(descriptor: &impl AsFd) -> io::Result<RawFd> {
+    let kept = FIRST.iter().find_map(|first| fcntl_dupfd_cloexec(descriptor.as_fd(), *first).ok());
+    let kept = kept.ok_or_else(|| io::Error::other("the limit on open files (ulimit -n) is too small"))?;
+    fcntl_setfd(&kept, FdFlags::empty())?;
+    Ok(kept.into_raw_fd())
 }
 
 /// True if the `make` that the command would find, if there is one, can use a FIFO: its program then has the word
@@ -132,26 +143,42 @@ fn gives_jobs(words: &[OsString]) -> bool {
     let name = Path::new(program).file_name().and_then(OsStr::to_str);
     let is_client = name.is_some_and(|name| ["cargo", "gmake", "make", "ninja"].contains(&name));
     let gives = |word: &str| {
-        // Letters of one word are several options, as in `make -kj8`. A word with two hyphens is one option.
+        // Letters of one word are several options, as in `make -kj8`, up to an option with a value, as in `-fjobs.mk`. A
+        // word with two hyphens is one option.
         let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        let is_option = |letter: &char| letter.is_ascii_alphabetic() && !"CEFIOWZdflot".contains(*letter);
         word.starts_with("--jobs")
-            || letters.is_some_and(|letters| {
-                letters.chars().take_while(char::is_ascii_alphabetic).any(|letter| letter == 'j')
-            })
+            || letters.is_some_and(|letters| letters.chars().take_while(is_option).any(|letter| letter == 'j'))
     };
     is_client && words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str()).any(gives)
 }
 
-/// Returns the value of `MAKEFLAGS` with a jobserver in place of the limits on jobs that it had.
-fn with_jobserver(flags: &str, most: u32, auth: &str) -> String {
+/// Returns the value of `MAKEFLAGS` with a jobserver for `most` jobs, and the limit on jobs that it had. The jobserver
+/// keeps this limit in its place.
+fn with_jobserver(flags: &str, most: u32, auth: &str) -> (String, Option<u32>) {
     // Variables that were set on make's command line follow after two hyphens.
     let (switches, variables) = flags.split_once(" -- ").map_or((flags, None), |(all, rest)| (all, Some(rest)));
-    let is_number = |text: &str| text.chars().all(|letter| letter.is_ascii_digit());
-    let limits = |word: &str| word.starts_with("--jobs") || word.strip_prefix("-j").is_some_and(is_number);
-    let mut words: Vec<String> = switches.split_whitespace().filter(|word| !limits(word)).map(str::to_owned).collect();
-    words.extend([format!("-j{most}"), format!("--jobserver-auth={auth}")]);
+    let mut limit = None;
+    let mut words = Vec::new();
+    let mut left = switches.split_whitespace().peekable();
+    while let Some(word) = left.next() {
+        let value = word.strip_prefix("--jobs").map(|value| value.trim_start_matches('='));
+        let value = value.filter(|value| !value.starts_with("erver")).or_else(|| word.strip_prefix("-j"));
+        match value.map(str::parse::<u32>) {
+            // The number may be a word of its own.
+            Some(Err(_)) if value == Some("") => {
+                limit = left.peek().and_then(|next| next.parse().ok());
+                limit.and_then(|_| left.next());
+            }
+            Some(Ok(number)) => limit = Some(number),
+            _ if word.starts_with("--jobserver-") => {}
+            _ => words.push(word.to_owned()),
+        }
+    }
+    let limit = limit.filter(|number| *number > 0);
+    words.extend([format!("-j{}", limit.map_or(most, |limit| limit.min(most))), format!("--jobserver-auth={auth}")]);
     words.extend(variables.map(|variables| format!("-- {variables}")));
-    words.join(" ")
+    (words.join(" "), limit)
 }
 
 #[cfg(test)]
@@ -160,13 +187,21 @@ mod tests {
 
     #[test]
     fn the_flags_of_make_keep_their_meaning() {
-        let with = |flags: &str| with_jobserver(flags, 8, "fifo:/tmp/jobs");
+        let with = |flags: &str| with_jobserver(flags, 8, "fifo:/tmp/jobs").0;
         let ours = "-j8 --jobserver-auth=fifo:/tmp/jobs";
         assert_eq!(with(""), ours);
-        assert_eq!(with("-j4"), ours);
-        assert_eq!(with(" -j4 --jobserver-auth=3,4"), ours);
+        assert_eq!(with(" -j -j16 --jobserver-auth=3,4"), ours);
         assert_eq!(with("ks -j --jobserver-fds=3,4"), format!("ks {ours}"));
         assert_eq!(with("k --no-print-directory -- V=1 W=-j4"), format!("k --no-print-directory {ours} -- V=1 W=-j4"));
+    }
+
+    #[test]
+    fn a_limit_of_the_user_stays() {
+        for flags in ["-j4", "--jobs=4", "-j 4", "--jobs 4", " -j4 --jobserver-auth=3,4"] {
+            let (text, limit) = with_jobserver(flags, 8, "3,4");
+            assert_eq!((text.as_str(), limit), ("-j4 --jobserver-auth=3,4", Some(4)), "{flags}");
+        }
+        assert_eq!(with_jobserver("-j V=1", 8, "3,4"), ("V=1 -j8 --jobserver-auth=3,4".to_owned(), None));
     }
 
     #[test]
@@ -176,7 +211,15 @@ mod tests {
         {
             assert!(gives(line), "{line}");
         }
-        for line in ["make", "make -k all", "cargo test -- -j8", "sh -c 'make -j8'", "java -jar x"] {
+        for line in [
+            "make",
+            "make -k all",
+            "cargo test -- -j8",
+            "sh -c 'make -j8'",
+            "java -jar x",
+            "make -fjobs.mk",
+            "make -Cjson",
+        ] {
             assert!(!gives(line), "{line}");
         }
     }

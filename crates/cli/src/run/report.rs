@@ -116,7 +116,11 @@ pub fn run(
     let handled = own.iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
     let signals = Signals::new(handled)?;
     let began = Instant::now();
-    let mut child = command.spawn()?;
+    let spawned = command.spawn();
+    if let (Err(_), Some(tokens)) = (&spawned, &tokens) {
+        tokens.remove();
+    }
+    let mut child = spawned?;
     let start = Stat::of_process(child.id()).map_or(0, |stat| stat.start);
     let terms = Terms { process: child.id(), start, ..terms };
     let mut history = attend(&child, location, &terms, &mut tokens, signals, has_session);

@@ -6,18 +6,21 @@
 //! as clients return them.
 //!
 //! A client that is killed returns no token. The coordinator cannot see which client has a token, but each token
-//! stands for a job that runs: a process without children, or a thread of such a process. If for [`LOST_AFTER`] more
+//! stands for a job that runs: a process without children, or a thread of such a process. Processes that lived when no
+//! token was in use are no jobs, for example an agent or a server that it has started. If for [`LOST_AFTER`] more
 //! tokens are in use than jobs run, the excess counts as lost, and the coordinator writes new tokens. If a client
 //! returns such a token after all, the pipe has too many, and the coordinator takes them out.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::iter;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use comity_os::files;
 use comity_os::pidfd::Pidfd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use serde::Serialize;
@@ -44,6 +47,11 @@ pub struct Tokens {
     /// Earlier FIFOs that another program has removed or replaced. Clients may still have them.
     old: Vec<File>,
     budget: Budget,
+    /// The maximum number of jobs that the user has set in MAKEFLAGS.
+    limit: Option<u32>,
+    /// The processes without children when no token was last in use, each with its start time and its number of
+    /// threads. These threads are no jobs.
+    bystanders: HashMap<(u32, u64), u32>,
     looked: Option<Instant>,
     surveyed: Instant,
     account: JobsAccount,
@@ -60,6 +68,8 @@ pub struct JobsAccount {
     replaced: u32,
     /// The number of times that the FIFO was gone or was another file.
     fifo_restored: u32,
+    /// True if another file was in the place of the FIFO, so that new clients found no jobserver.
+    has_no_fifo: bool,
     /// The names of clients that did not inherit the pipe. They run as many jobs as they choose, or one.
     without_pipe: Vec<String>,
 }
@@ -75,7 +85,10 @@ impl JobsAccount {
             text += &format!("; {} lost tokens replaced", self.replaced);
         }
         if self.fifo_restored > 0 {
-            text += "; the FIFO was removed";
+            text += "; the FIFO was removed and made again";
+        }
+        if self.has_no_fifo {
+            text += "; another file is in the place of the FIFO";
         }
         if !self.without_pipe.is_empty() {
             text += &format!("; no limit for {}, which lacks the pipe", self.without_pipe.join(", "));
@@ -112,10 +125,17 @@ impl Tokens {
             path,
             old: Vec::new(),
             budget: Budget::default(),
+            limit: None,
+            bystanders: HashMap::new(),
             looked: None,
             surveyed: Instant::now(),
             account: JobsAccount::default(),
         }
+    }
+
+    /// Limits the jobs at a time.
+    pub fn limit(&mut self, limit: Option<u32>) {
+        self.limit = limit.or(self.limit);
     }
 
     /// True if enough time has passed since the last look.
@@ -123,10 +143,17 @@ impl Tokens {
         self.looked.is_none_or(|looked| looked.elapsed() >= PERIOD)
     }
 
-    /// Adjusts the number of tokens, so that the command may run `most` jobs at a time. `jobs` counts the jobs that
-    /// run. `processes` are the command's processes.
-    pub fn look(&mut self, most: u32, jobs: impl FnOnce() -> u32, processes: impl Iterator<Item = u32>) {
+    /// Adjusts the number of tokens, so that the command may run `most` jobs at a time. `leaves` are the command's
+    /// processes without children, each with its number, its start time and its number of threads. `None`: they are
+    /// halted or not known, and no token counts as lost. `processes` are the command's processes.
+    pub fn look(
+        &mut self,
+        most: u32,
+        leaves: impl FnOnce() -> Option<HashMap<(u32, u64), u32>>,
+        processes: impl Iterator<Item = u32>,
+    ) {
         let now = Instant::now();
+        let most = self.limit.map_or(most, |limit| limit.min(most));
         let account = &mut self.account;
         account.least = if self.looked.is_none() { most } else { account.least.min(most) };
         account.most = account.most.max(most);
@@ -140,7 +167,17 @@ impl Tokens {
             self.budget.issued = self.budget.issued.saturating_sub(take(old, u32::MAX));
         }
         // A client always has one job without a token.
-        let surplus = self.budget.surplus(most.saturating_sub(1), available(&self.pipe), jobs, now);
+        let free = available(&self.pipe);
+        let leaves = leaves();
+        let before = |leaf: &(u32, u64)| self.bystanders.get(leaf).copied().unwrap_or(0);
+        let jobs = |leaves: &HashMap<(u32, u64), u32>| {
+            leaves.iter().map(|(leaf, threads)| threads.saturating_sub(before(leaf))).sum()
+        };
+        let jobs = leaves.as_ref().map_or(u32::MAX, jobs);
+        if let Some(leaves) = leaves.filter(|_| self.budget.issued <= free) {
+            self.bystanders = leaves;
+        }
+        let surplus = self.budget.surplus(most.saturating_sub(1), free, jobs, now);
         let number = u32::try_from(surplus.unsigned_abs()).unwrap_or(u32::MAX);
         if surplus > 0 {
             self.budget.issued -= take(&self.pipe, number);
@@ -161,6 +198,8 @@ impl Tokens {
         if let Ok(new) = open_fifo(path) {
             self.old.push(std::mem::replace(&mut self.pipe, new));
             self.account.fifo_restored += 1;
+        } else {
+            self.account.has_no_fifo = true;
         }
     }
 
@@ -195,20 +234,23 @@ impl Tokens {
 
     /// Gives a command that is no member of a table its tokens: `most` jobs at a time until the command ends.
     pub fn look_alone(&mut self, most: u32) {
-        self.look(most, || u32::MAX, iter::empty());
+        self.look(most, || None, iter::empty());
     }
 
     /// Takes the place of a coordinator that was killed: leaves at least one token, and holds the FIFO open until the
     /// command ends. The command itself holds a pipe open.
     pub fn outlive_coordinator(&self, command: &Pidfd) {
-        if available(&self.pipe) == 0 {
-            put(&self.pipe, 1);
+        // The coordinator may have made a new FIFO after this copy of it.
+        let new = self.path.as_ref().and_then(|path| open_fifo(path).ok());
+        let pipe = new.as_ref().unwrap_or(&self.pipe);
+        if available(pipe) == 0 {
+            put(pipe, 1);
         }
-        if self.path.is_none() {
-            return;
-        }
+        let Some(path) = &self.path else { return };
         while !command.has_ended_within(Duration::MAX) {}
-        self.remove();
+        if identity(fs::symlink_metadata(path)) == identity(pipe.metadata()) {
+            let _gone = fs::remove_file(path);
+        }
     }
 
     /// Removes the FIFO and returns the record.
@@ -227,6 +269,12 @@ impl Tokens {
     }
 }
 
+impl AsFd for Tokens {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+}
+
 impl AsRawFd for Tokens {
     fn as_raw_fd(&self) -> RawFd {
         self.pipe.as_raw_fd()
@@ -236,8 +284,9 @@ impl AsRawFd for Tokens {
 /// Opens both ends of a FIFO, which does not wait for other processes.
 fn open_fifo(path: &Path) -> io::Result<File> {
     let pipe = File::from(open(path, BOTH_ENDS | OFlags::NOFOLLOW, Mode::empty())?);
-    let is_fifo = pipe.metadata()?.file_type().is_fifo();
-    if is_fifo { Ok(pipe) } else { Err(io::Error::other(format!("'{}' is not a FIFO", path.display()))) }
+    let metadata = pipe.metadata()?;
+    let is_own = metadata.file_type().is_fifo() && metadata.uid() == files::user();
+    if is_own { Ok(pipe) } else { Err(io::Error::other(format!("'{}' is no FIFO of this user", path.display()))) }
 }
 
 /// Returns what identifies a file: its device and its number there.
@@ -284,12 +333,11 @@ struct Budget {
 impl Budget {
     /// Returns by how many tokens the issued ones exceed `wanted`. `free` tokens are in the pipe. `jobs` counts the
     /// jobs that run.
-    fn surplus(&mut self, wanted: u32, free: u32, jobs: impl FnOnce() -> u32, now: Instant) -> i64 {
+    fn surplus(&mut self, wanted: u32, free: u32, jobs: u32, now: Instant) -> i64 {
         // A client has written bytes that are no tokens, or has returned a token that counted as lost.
         self.issued = self.issued.max(free);
         let in_use = self.issued - free;
-        // One of the jobs needs no token.
-        let excess = if in_use == 0 { 0 } else { (in_use + 1).saturating_sub(jobs().max(1)) };
+        let excess = in_use.saturating_sub(jobs);
         self.excess = match self.excess {
             _ if excess == 0 => None,
             None => Some((now, excess)),
@@ -316,7 +364,7 @@ mod tests {
         let (began, mut budget) = (Instant::now(), Budget::default());
         let mut surpluses = Vec::new();
         for (nth, (wanted, free, jobs)) in (0..).zip(looks) {
-            let surplus = budget.surplus(wanted, free, || jobs, began + PERIOD * nth);
+            let surplus = budget.surplus(wanted, free, jobs, began + PERIOD * nth);
             // Added tokens are issued. Of a surplus, only free tokens can be taken out.
             budget.issued = u32::try_from(i64::from(budget.issued) - surplus.min(i64::from(free))).unwrap();
             surpluses.push(surplus);
@@ -335,8 +383,8 @@ mod tests {
 
     #[test]
     fn a_token_without_a_job_is_replaced_after_a_second() {
-        // Three tokens are in use, and one of them is lost: only three jobs run, of which one needs no token.
-        let looks = std::iter::once((3, 0, 1)).chain(std::iter::repeat_n((3, 0, 3), 12));
+        // Three tokens are in use, and one of them is lost: only two jobs run.
+        let looks = iter::once((3, 0, 1)).chain(iter::repeat_n((3, 0, 2), 12));
         let (surpluses, budget) = surpluses(looks);
         assert_eq!(
             surpluses.iter().map(|surplus| -surplus).collect::<Vec<_>>(),
@@ -348,7 +396,7 @@ mod tests {
     #[test]
     fn a_pause_between_two_jobs_loses_no_token() {
         let jobs = [4, 4, 4, 1, 4, 4, 4, 4, 4, 4, 4, 4, 1, 4, 4, 4, 4, 4, 4, 4];
-        let (surpluses, budget) = surpluses(std::iter::once((3, 0, 1)).chain(jobs.map(|jobs| (3, 0, jobs))));
+        let (surpluses, budget) = surpluses(iter::once((3, 0, 1)).chain(jobs.map(|jobs| (3, 0, jobs))));
         assert!(surpluses[1..].iter().all(|surplus| *surplus == 0), "{surpluses:?}");
         assert_eq!(budget.replaced, 0);
     }
@@ -364,12 +412,27 @@ mod tests {
     fn a_pipe_has_the_tokens_that_were_put_into_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut tokens = Tokens::at(folder.path().join("fifo")).unwrap();
-        tokens.look(8, || 1, std::iter::empty());
+        tokens.look(8, || None, iter::empty());
         assert_eq!(available(&tokens.pipe), 7);
         // A full pipe: the coordinator takes out what is too much.
         while put(&tokens.pipe, 1024) > 0 {}
-        tokens.look(4, || 1, std::iter::empty());
+        tokens.look(4, || None, iter::empty());
         assert_eq!(available(&tokens.pipe), 3);
+    }
+
+    #[test]
+    fn a_process_that_lived_before_the_tokens_were_in_use_is_no_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tokens = Tokens::at(folder.path().join("fifo")).unwrap();
+        let server = || Some(HashMap::from([((7, 70), 11)]));
+        tokens.look(4, server, iter::empty());
+        assert_eq!(take(&tokens.pipe, 3), 3);
+        tokens.look(4, server, iter::empty());
+        let (since, excess) = tokens.budget.excess.unwrap();
+        assert_eq!(excess, 3);
+        tokens.budget.excess = Some((since - LOST_AFTER, excess));
+        tokens.look(4, server, iter::empty());
+        assert_eq!((available(&tokens.pipe), tokens.account.replaced), (3, 3));
     }
 
     #[test]
@@ -379,7 +442,7 @@ mod tests {
         let mut tokens = Tokens::at(path.clone()).unwrap();
         let look = |tokens: &mut Tokens| {
             tokens.surveyed -= SURVEY;
-            tokens.look(4, || 4, std::iter::empty());
+            tokens.look(4, || None, iter::empty());
         };
         for times in 1..=2 {
             fs::remove_file(&path).unwrap();

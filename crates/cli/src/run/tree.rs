@@ -417,17 +417,18 @@ impl Tree {
         self.processes.keys().copied()
     }
 
-    /// Returns the number of the command's jobs: its processes without children, or the threads of such a process.
-    /// Daemons are left out: they may live as long as the command without work.
-    pub fn jobs(&self) -> u32 {
+    /// Returns the processes without children, by number and start time, each with its number of threads. Daemons are
+    /// left out: they may live as long as the command without work.
+    pub fn leaves(&self) -> HashMap<(u32, u64), u32> {
         let lives = |stat: &Stat| !matches!(stat.state, 'Z' | 'X');
         let stats: HashMap<u32, Stat> =
             self.ids().filter_map(|id| Some((id, Stat::of_process(id).filter(lives)?))).collect();
         let parents: HashSet<u32> = stats.values().map(|stat| stat.parent).collect();
         let session = self.processes.get(&self.root).map(|root| root.session);
         let is_daemon = |stat: &Stat| !stats.contains_key(&stat.parent) && Some(stat.session) != session;
-        let is_job = |id: u32, stat: &Stat| !parents.contains(&id) && (id == self.root || !is_daemon(stat));
-        stats.iter().filter(|(id, stat)| is_job(**id, stat)).map(|(_, stat)| stat.threads).sum()
+        let is_leaf = |id: u32, stat: &Stat| !parents.contains(&id) && (id == self.root || !is_daemon(stat));
+        let leaves = stats.iter().filter(|(id, stat)| is_leaf(**id, stat));
+        leaves.map(|(id, stat)| ((*id, stat.start), stat.threads)).collect()
     }
 
     /// Returns the sets of cores to which threads may be confined now.

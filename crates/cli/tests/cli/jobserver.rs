@@ -1,14 +1,16 @@
 //! Tests of the jobserver that `comity run` offers: the tokens follow the share, none is lost, and other jobservers are
 //! respected.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::io::{ioctl_fionread, read};
 
-use crate::run::{Running, coordinator, cores, place, run};
+use crate::run::{Running, coordinator, cores, place, run, waits};
 use crate::set::is_set;
 use crate::{comity_at, send, wait_until};
 
@@ -69,10 +71,16 @@ fn tokens_of_clients_that_are_gone_are_replaced() {
     }
     let (folder, table) = place();
     let file = folder.path().join("report.json");
-    let words = ["--jobserver", "fifo", &format!("--report={}", file.display()), "sh", "-c", "exec sleep 1000"];
+    // Processes that have nothing to do with a build, as an agent has.
+    let idle = "sleep 1000 & sleep 1000 & wait";
+    let words = ["--jobserver", "fifo", &format!("--report={}", file.display()), "sh", "-c", idle];
     let mut command = Running::start(&table, &words);
-    wait_until("it has begun", || !crate::run::children(command.id()).is_empty());
-    let child = crate::run::children(command.id()).into_iter().find(|id| coordinator_of(*id).is_none()).unwrap();
+    let child = || {
+        let is_command = |id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sh\n");
+        crate::run::children(command.id()).into_iter().find(is_command)
+    };
+    wait_until("it has begun", || child().is_some());
+    let child = child().unwrap();
     let fifo = open_fifo(&fifo_of(child));
     wait_until("it has all tokens", || free(&fifo) == cores() - 1);
     let mut tokens = vec![0; cores() - 1];
@@ -86,12 +94,6 @@ fn tokens_of_clients_that_are_gone_are_replaced() {
     assert!(!command.child.wait().unwrap().success());
     let report: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!((&report["jobs"]["most"], &report["jobs"]["replaced"]), (&cores().into(), &(cores() - 1).into()));
-}
-
-/// Returns the number of the process if it is part of `comity run` itself.
-fn coordinator_of(process: u32) -> Option<u32> {
-    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    name.starts_with("comity").then_some(process)
 }
 
 #[test]
@@ -161,8 +163,11 @@ fn a_command_finds_the_jobserver_unless_it_has_one() {
     // A jobserver that works is respected, and one that is gone is said to be gone.
     let other = folder.path().join("other");
     let auth = format!("-j3 --jobserver-auth=fifo:{}", other.display());
-    assert!(flags(&[], Some(&auth)).contains("other"), "it is named in the message");
+    assert!(flags(&[], Some(&auth)).contains("The command gets another jobserver"));
     mknodat(CWD, &other, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let left = flags(&[], Some(&auth));
+    assert!(left.contains("no process has the jobserver") && left.contains("The command gets another"), "{left}");
+    let _server = open_fifo(&other);
     assert_eq!(flags(&[], Some(&auth)), format!("{auth}\n"));
     let gone = flags(&["--jobserver", "fifo"], Some("--jobserver-auth=98,99"));
     assert!(gone.contains("The command gets another jobserver") && gone.contains("fifo:"), "{gone}");
@@ -180,19 +185,66 @@ fn an_inherited_pipe_has_two_descriptors() {
 }
 
 #[test]
+fn a_limit_of_makeflags_stays() {
+    let (_folder, table) = place();
+    let mut command = comity_at(&table);
+    command.arg("run").args(ONE_JOB).env("MAKEFLAGS", "-j1").process_group(0);
+    let command = Running { child: command.spawn().unwrap() };
+    let path = fifo_of(command.id());
+    wait_until("it takes part", || command.entry(&table).is_some());
+    let looks = waits(coordinator(command.id()).unwrap());
+    wait_until("its coordinator has looked", || waits(coordinator(command.id()).unwrap()) > looks + 10);
+    assert_eq!(free(&open_fifo(&path)), 0);
+}
+
+#[test]
+fn only_the_jobserver_is_added() {
+    let (_folder, table) = place();
+    let lines = |words: &[&str]| {
+        let script = "env; ls /proc/self/fd";
+        let output =
+            comity_at(&table).arg("run").args(words).args(["sh", "-c", script]).env_remove("MAKEFLAGS").output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with("COMITY_RUN"));
+        lines.map(|line| line.split_once(" --").map_or(line, |(before, _)| before).to_owned()).collect::<HashSet<_>>()
+    };
+    let added = |style: &str| {
+        let mut added: Vec<_> = (&lines(&["--jobserver", style]) - &lines(&["--no-jobserver"])).into_iter().collect();
+        added.sort();
+        added
+    };
+    let flags = format!("MAKEFLAGS=-j{}", cores());
+    assert_eq!(added("pipe"), ["100", "101", &flags]);
+    assert_eq!(added("fifo"), ["100", &flags]);
+}
+
+#[test]
 fn a_client_without_the_pipe_is_reported() {
     let (folder, table) = place();
-    let make = folder.path().join("make");
-    std::os::unix::fs::symlink("/bin/sleep", &make).unwrap();
+    let (make, seen) = (folder.path().join("make"), folder.path().join("seen"));
+    fs::copy("/bin/sleep", &make).unwrap();
     // Python closes all descriptors of the programs that it starts.
-    let script = "import subprocess, sys; sys.exit(subprocess.call([sys.argv[1], '3']))";
-    let words = ["--jobserver", "pipe", "--report", "python3", "-c", script, make.to_str().unwrap()];
-    let output = run(&table, &words);
-    if output.status.code() == Some(127) {
+    let script = "import subprocess, sys; sys.exit(subprocess.call([sys.argv[1], '1000']))";
+    let report = format!("--report={}", seen.display());
+    let words = ["--jobserver", "pipe", &report, "python3", "-c", script, make.to_str().unwrap()];
+    let mut command = Running::start(&table, &words);
+    let client = || {
+        let all = crate::run::children(command.id()).into_iter().flat_map(crate::run::children);
+        all.into_iter().find(|id| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "make\n"))
+    };
+    wait_until("the client runs, or there is no python3", || client().is_some() || seen.exists());
+    let Some(client) = client() else {
         println!("skipped: there is no python3");
         return;
-    }
-    assert!(text(&output).contains("no limit for make, which lacks the pipe"), "{output:?}");
+    };
+    // The coordinator, which is `comity run` itself here, looks for clients every second.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let looks = waits(command.id());
+    wait_until("it has looked again", || waits(command.id()) > looks + 20);
+    send("KILL", client);
+    command.child.wait().unwrap();
+    let said = fs::read_to_string(&seen).unwrap();
+    assert!(said.contains("no limit for make, which lacks the pipe"), "{said}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub fn coordinator(command: u32) -> Option<u32> {
 }
 
 /// Returns how many times a process's threads have waited for something.
-fn waits(process: u32) -> u64 {
+pub fn waits(process: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let statuses = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("status")).ok());
     let of = |status: String| {

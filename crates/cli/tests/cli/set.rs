@@ -109,9 +109,9 @@ fn commands_are_set_by_their_label() {
     for running in [&first, &second, &other] {
         wait_for(&table, running.id(), "it takes part", |entry| entry["obeys"] == true);
     }
-    let described = entry(&table, first.id()).unwrap();
     let folder = std::env::current_dir().unwrap();
     wait_for(&table, first.id(), "it is described", |entry| entry["command"] == "sleep 1000");
+    let described = entry(&table, first.id()).unwrap();
     assert_eq!((&described["name"], &described["folder"]), (&"agent-1".into(), &folder.to_str().unwrap().into()));
     is_set(&table, &["other", "--weight", "300"]);
     refused(&table, &["agent-1", "--weight", "50"], &["several programs have the name", "--all-labelled agent-1"]);

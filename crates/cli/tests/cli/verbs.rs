@@ -25,20 +25,24 @@ fn the_functions_of_a_shell_run_its_tools_as_commands() {
         ("zsh", "eval \"$(comity shell-init zsh env ls)\""),
         ("fish", "comity shell-init fish env ls | source"),
     ] {
-        // Within the command, the tool runs alone, without a message that it is a part of another command.
-        let script = format!("{load}; env; ls / >/dev/null");
+        // Within a command, the tool runs alone: the last line has the mark that the script sets.
+        let mark = if shell == "fish" { "set -x COMITY_RUN own" } else { "export COMITY_RUN=own" };
+        let script = format!("{load}; env; {mark}; env");
         let ran = std::process::Command::new(shell)
             .args(["-c", &script])
             .env("PATH", &search)
             .env("COMITY_TABLE", &table)
             .env_remove("COMITY_RUN")
+            .env("XDG_CONFIG_HOME", "/nonexistent")
             .output();
         let Ok(output) = ran else {
             println!("skipped in part: there is no {shell}");
             continue;
         };
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("\nCOMITY_RUN="), "{shell}: {output:?}");
+        let marks: Vec<&str> = text.lines().filter(|line| line.starts_with("COMITY_RUN=")).collect();
+        assert!(output.status.success() && marks.len() == 2 && marks[0] != marks[1], "{shell}: {output:?}");
+        assert_eq!(marks[1], "COMITY_RUN=own", "{shell}");
         assert!(output.stderr.is_empty(), "{shell}: {output:?}");
     }
     for tool in ["a b", "/bin/ls", "$(id)", "", "comity"] {
