@@ -309,14 +309,15 @@ impl Coordinator<'_> {
     /// use all cores, because a build runs more jobs as soon as it gets more tokens.
     fn look_at_jobs(&mut self) {
         let Some(jobs) = self.jobs.as_mut().filter(|jobs| jobs.tokens.is_look_due()) else { return };
-        let Command { member, tree, .. } = &self.command;
+        let Command { member, tree, is_closed, .. } = &mut self.command;
         let share = Snapshot::take(jobs.location).ok().flatten().map(|mut snapshot| {
             snapshot.programs.retain(|program| program.slot != member.slot());
             snapshot.entitled(self.weight, self.most, member.may_use()).div_ceil(1000)
         });
         let most = share.unwrap_or(self.most).clamp(1, self.most.max(1));
-        let leaves = || (!self.command.is_closed).then(|| tree.leaves());
-        jobs.tokens.look(most, leaves, tree.ids());
+        let processes: Vec<u32> = tree.ids().collect();
+        let leaves = || (!*is_closed).then(|| tree.leaves());
+        jobs.tokens.look(most, leaves, &processes);
     }
 
     /// Applies the requests that are in effect now.

@@ -6,15 +6,14 @@
 //! as clients return them.
 //!
 //! A client that is killed returns no token. The coordinator cannot see which client has a token, but each token
-//! stands for a job that runs: a process without children, or a thread of such a process. Processes that lived when no
-//! token was in use are no jobs, for example an agent or a server that it has started. If for [`LOST_AFTER`] more
+//! stands for a job that runs: a process that never had children, or a thread of such a process. Processes that lived
+//! when no token was in use are no jobs, for example an agent or a server that it has started. If for [`LOST_AFTER`] more
 //! tokens are in use than jobs run, the excess counts as lost, and the coordinator writes new tokens. If a client
 //! returns such a token after all, the pipe has too many, and the coordinator takes them out.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::iter;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ pub struct Tokens {
     budget: Budget,
     /// The maximum number of jobs that the user has set in MAKEFLAGS.
     limit: Option<u32>,
-    /// The processes without children when no token was last in use, each with its start time and its number of
+    /// The processes that had no children when no token was last in use, each with its start time and its number of
     /// threads. These threads are no jobs.
     bystanders: HashMap<(u32, u64), u32>,
     looked: Option<Instant>,
@@ -144,14 +143,9 @@ impl Tokens {
     }
 
     /// Adjusts the number of tokens, so that the command may run `most` jobs at a time. `leaves` are the command's
-    /// processes without children, each with its number, its start time and its number of threads. `None`: they are
+    /// processes that never had children, each with its number, its start time and its number of threads. `None`: they are
     /// halted or not known, and no token counts as lost. `processes` are the command's processes.
-    pub fn look(
-        &mut self,
-        most: u32,
-        leaves: impl FnOnce() -> Option<HashMap<(u32, u64), u32>>,
-        processes: impl Iterator<Item = u32>,
-    ) {
+    pub fn look(&mut self, most: u32, leaves: impl FnOnce() -> Option<HashMap<(u32, u64), u32>>, processes: &[u32]) {
         let now = Instant::now();
         let most = self.limit.map_or(most, |limit| limit.min(most));
         let account = &mut self.account;
@@ -208,7 +202,7 @@ impl Tokens {
     }
 
     /// Notes the clients that do not have the inherited pipe, because a process between closes all descriptors.
-    fn note_clients(&mut self, processes: impl Iterator<Item = u32>) {
+    fn note_clients(&mut self, processes: &[u32]) {
         /// The names of the clients that cannot work without the pipe.
         const CLIENTS: [&str; 4] = ["cargo", "gmake", "make", "rustc"];
         let Ok(pipe) = self.pipe.metadata().map(|metadata| metadata.ino()) else { return };
@@ -234,7 +228,7 @@ impl Tokens {
 
     /// Gives a command that is no member of a table its tokens: `most` jobs at a time until the command ends.
     pub fn look_alone(&mut self, most: u32) {
-        self.look(most, || None, iter::empty());
+        self.look(most, || None, &[]);
     }
 
     /// Takes the place of a coordinator that was killed: leaves at least one token, and holds the FIFO open until the
@@ -356,6 +350,8 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
 
     /// Plays the looks of a coordinator, one each 100 ms. Each has the tokens wanted, the tokens in the pipe and the
@@ -412,11 +408,11 @@ mod tests {
     fn a_pipe_has_the_tokens_that_were_put_into_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut tokens = Tokens::at(folder.path().join("fifo")).unwrap();
-        tokens.look(8, || None, iter::empty());
+        tokens.look(8, || None, &[]);
         assert_eq!(available(&tokens.pipe), 7);
         // A full pipe: the coordinator takes out what is too much.
         while put(&tokens.pipe, 1024) > 0 {}
-        tokens.look(4, || None, iter::empty());
+        tokens.look(4, || None, &[]);
         assert_eq!(available(&tokens.pipe), 3);
     }
 
@@ -425,13 +421,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut tokens = Tokens::at(folder.path().join("fifo")).unwrap();
         let server = || Some(HashMap::from([((7, 70), 11)]));
-        tokens.look(4, server, iter::empty());
+        tokens.look(4, server, &[]);
         assert_eq!(take(&tokens.pipe, 3), 3);
-        tokens.look(4, server, iter::empty());
+        tokens.look(4, server, &[]);
         let (since, excess) = tokens.budget.excess.unwrap();
         assert_eq!(excess, 3);
         tokens.budget.excess = Some((since - LOST_AFTER, excess));
-        tokens.look(4, server, iter::empty());
+        tokens.look(4, server, &[]);
         assert_eq!((available(&tokens.pipe), tokens.account.replaced), (3, 3));
     }
 
@@ -442,7 +438,7 @@ mod tests {
         let mut tokens = Tokens::at(path.clone()).unwrap();
         let look = |tokens: &mut Tokens| {
             tokens.surveyed -= SURVEY;
-            tokens.look(4, || None, iter::empty());
+            tokens.look(4, || None, &[]);
         };
         for times in 1..=2 {
             fs::remove_file(&path).unwrap();

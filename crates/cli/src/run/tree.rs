@@ -141,6 +141,8 @@ struct Process {
     activity: ThreadActivity,
     /// True if the process has a nice value above 0, or is of SCHED_IDLE.
     is_nice: bool,
+    /// True if the process had a child when the leaves were last counted, or before.
+    had_children: bool,
     /// The cores that the system grants the process, as far as they are known.
     granted: CoreSet,
     threads: HashMap<u32, Thread>,
@@ -151,7 +153,20 @@ impl Process {
         let (start, session, is_nice) = (stat.start, stat.session, is_nice(stat));
         let parent_had = cpu_clock::of_process(stat.parent).unwrap_or_default();
         let (cpu, threads) = (Duration::ZERO, HashMap::new());
-        Process { start, session, works: true, membership: None, parent_had, cpu, activity, is_nice, granted, threads }
+        let (works, membership, had_children) = (true, None, false);
+        Process {
+            start,
+            session,
+            works,
+            membership,
+            parent_had,
+            cpu,
+            activity,
+            is_nice,
+            had_children,
+            granted,
+            threads,
+        }
     }
 }
 
@@ -417,16 +432,21 @@ impl Tree {
         self.processes.keys().copied()
     }
 
-    /// Returns the processes without children, by number and start time, each with its number of threads. Daemons are
-    /// left out: they may live as long as the command without work.
-    pub fn leaves(&self) -> HashMap<(u32, u64), u32> {
+    /// Returns the processes that never had children at such a look, by number and start time, each with its number of
+    /// threads. Daemons are left out: they may live as long as the command without work.
+    pub fn leaves(&mut self) -> HashMap<(u32, u64), u32> {
         let lives = |stat: &Stat| !matches!(stat.state, 'Z' | 'X');
         let stats: HashMap<u32, Stat> =
             self.ids().filter_map(|id| Some((id, Stat::of_process(id).filter(lives)?))).collect();
-        let parents: HashSet<u32> = stats.values().map(|stat| stat.parent).collect();
+        for stat in stats.values() {
+            if let Some(parent) = self.processes.get_mut(&stat.parent) {
+                parent.had_children = true;
+            }
+        }
         let session = self.processes.get(&self.root).map(|root| root.session);
         let is_daemon = |stat: &Stat| !stats.contains_key(&stat.parent) && Some(stat.session) != session;
-        let is_leaf = |id: u32, stat: &Stat| !parents.contains(&id) && (id == self.root || !is_daemon(stat));
+        let has_none = |id: u32| !self.processes[&id].had_children;
+        let is_leaf = |id: u32, stat: &Stat| has_none(id) && (id == self.root || !is_daemon(stat));
         let leaves = stats.iter().filter(|(id, stat)| is_leaf(**id, stat));
         leaves.map(|(id, stat)| ((*id, stat.start), stat.threads)).collect()
     }

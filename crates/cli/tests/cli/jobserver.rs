@@ -81,8 +81,11 @@ fn tokens_of_clients_that_are_gone_are_replaced() {
     };
     wait_until("it has begun", || child().is_some());
     let child = child().unwrap();
+    wait_until("its processes run", || crate::run::children(child).len() == 2);
     let fifo = open_fifo(&fifo_of(child));
-    wait_until("it has all tokens", || free(&fifo) == cores() - 1);
+    // Here `comity run` is the coordinator. It must see the processes while no token is in use.
+    let looks = waits(command.id());
+    wait_until("it has all tokens", || free(&fifo) == cores() - 1 && waits(command.id()) > looks + 20);
     let mut tokens = vec![0; cores() - 1];
     assert_eq!(read(&fifo, &mut tokens).unwrap(), cores() - 1);
     wait_until("it has all tokens again", || free(&fifo) == cores() - 1);
