@@ -1,5 +1,5 @@
-//! What tells commands apart in `comity table` and `top`: the label that the user gives, the words of the command and
-//! its current folder.
+//! The texts that distinguish commands in `comity table` and `top`: the label that the user gives, the words of the
+//! command, and its current folder.
 
 use std::fs;
 

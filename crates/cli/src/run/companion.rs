@@ -15,7 +15,7 @@
 //! coordinator is itself stopped at the noted end. The companion does not know which processes the user had stopped
 //! before.
 //!
-//! If the coordinator has ended, the companion also keeps the pipe of the jobserver open until the command ends.
+//! If the coordinator has ended, the companion also keeps the FIFO of the jobserver open until the command ends.
 
 use std::cell::Cell;
 use std::fs::File;

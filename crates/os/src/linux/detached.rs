@@ -49,7 +49,7 @@ impl Drop for Beside {
 }
 
 /// Starts a copy of the calling process that calls `work` and ends. Unlike the copy of [`start`], this copy is a child
-/// of the caller and has `/dev/null` as standard error.
+/// of the caller. Its standard error is `/dev/null`.
 ///
 /// # Errors
 /// See [`start`].
