@@ -6,6 +6,7 @@ use std::fs;
 use comity_console::Failure;
 use comity_os::census::{self, Stat};
 use comity_os::environment;
+use comity_table::{COMMAND, Program};
 
 use crate::run::{MARK, mark};
 
@@ -42,15 +43,18 @@ pub struct Words {
     pub folder: String,
 }
 
-/// Returns the words of the command whose first process is `process`. `None` if it belongs to another user, or if the
-/// process of this number is not a command's first process, as with the number of a process in another container.
-pub fn words_of(process: u32) -> Option<Words> {
+/// Returns the words of a command's first process. `None` if the program is not a command, or if the process belongs to
+/// another user. Also `None` for a command in another container, because its numbers stand for other processes here.
+pub fn words_of(program: &Program) -> Option<Words> {
+    let process = program.pid;
     let stat = Stat::of_process(process)?;
     // With --report, the command is a child of the process that gave it its mark.
     let is_marked_by =
         |starter: u32, start: u64| census::has_in_environment(process, &format!("{MARK}={}", mark(starter, start)));
     let parent = || Stat::of_process(stat.parent).is_some_and(|parent| is_marked_by(stat.parent, parent.start));
-    if !is_marked_by(process, stat.start) && !parent() {
+    // The processes of an adopted command have no mark.
+    let is_adopted = || program.policy == COMMAND && program.keeper().is_some();
+    if !is_marked_by(process, stat.start) && !parent() && !is_adopted() {
         return None;
     }
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;

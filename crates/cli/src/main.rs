@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
+mod adopt;
 mod cores;
 mod doctor;
 mod label;
@@ -47,6 +48,7 @@ struct Arguments {
 #[command(defer = true)]
 enum Verb {
     Run(run::Arguments),
+    Adopt(adopt::Arguments),
     Set(set::Arguments),
     Top(top::Arguments),
     Cores(cores::Arguments),
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
     loudness.choose();
     let outcome = match verb {
         Verb::Run(arguments) => return run::run(&arguments).unwrap_or_else(Failure::report),
+        Verb::Adopt(arguments) => adopt::run(&arguments),
         Verb::Set(arguments) => set::run(&arguments),
         Verb::Top(arguments) => top::run(&arguments),
         Verb::Cores(arguments) => cores::run(&arguments),

@@ -19,7 +19,7 @@ mod tree;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, PipeWriter, Write};
 use std::iter;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -29,7 +29,9 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use comity_console::loudness::{detail, hint};
 use comity_console::{Failure, choices};
+use comity_os::affinity;
 use comity_os::census::{self, Stat};
+use comity_os::cpu_clock::ThreadId;
 use comity_os::pidfd::Pidfd;
 use comity_os::{cores, detached, environment, process, streams, task_group};
 use comity_policy::Policy;
@@ -37,9 +39,9 @@ use comity_table::{Location, Member, Snapshot, TableError};
 
 use self::defaults::Defaults;
 use self::jobserver::Style;
-use self::terms::Terms;
+pub use self::terms::Terms;
 use self::tokens::Tokens;
-pub use self::tree::{MARK, mark};
+pub use self::tree::{MARK, Tree, command_lives, mark};
 use crate::{label, weight};
 
 /// The variables that `--cores N` sets to N. Runtimes and tools read from them how many threads or jobs to start.
@@ -143,7 +145,8 @@ The command gets three variables, and MAKEFLAGS:
   COMITY_RUN        A mark by which `comity run` finds the command's processes.
   COMITY_RUN_TABLE  The table for `comity table`, `comity top` and `comity set`.
 A `comity run` inside of the command starts a part of the same command. It
-prints which of its options have no effect.
+prints which of its options have no effect. The same is true inside of a command
+that `comity adopt` has taken in.
 
 `comity run` becomes the command by exec. Process number, signals, terminal and
 exit status are therefore the command's own. Only SIGPIPE is set to its default
@@ -226,7 +229,9 @@ fn parse_cores(text: &str) -> Result<Cores, String> {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let most = u32::try_from(cores::usable().get()).unwrap_or(u32::MAX);
     let outer = Location::around();
-    let is_part = outer.is_some() && tree::outer_command_lives();
+    let is_marked = outer.is_some() && tree::outer_command_lives();
+    let location = Location::from_environment().or(outer).and_then(rooted);
+    let is_part = is_marked || location.as_ref().is_some_and(is_adopted);
     let defaults = if is_part { Defaults::default() } else { Defaults::read()? };
     let number = match arguments.cores {
         None => defaults.cores,
@@ -254,11 +259,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         command.envs(free.map(|variable| (variable, desired.to_string())));
     }
     if is_part {
-        // The outer coordinator finds the processes of this command by the outer mark, so that mark is kept.
-        hint(is_part_of_another(arguments));
+        // The outer coordinator finds the processes of this command by the outer mark, so that mark is kept. In an
+        // adopted command, the programs of this command must not join the table on their own.
+        hint(is_part_of_another(arguments, if is_marked { "another `comity run`" } else { "an adopted command" }));
+        command.env("COMITY_TABLE", "off");
+        if let Some(location) = &location {
+            command.env(comity_table::TABLE_AROUND, location.to_text());
+        }
         return Err(not_started(program, &command.exec()));
     }
-    let location = Location::from_environment().or(outer).and_then(rooted);
     let mark = tree::mark(process_id, start);
     command.env("COMITY_TABLE", "off").env(tree::MARK, &mark);
     if let Some(location) = &location {
@@ -272,7 +281,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let terms = Terms {
         process: process_id,
         start,
-        mark,
+        mark: Some(mark.clone()),
+        left_out: Vec::new(),
         name: label.unwrap_or_else(|| name(program)),
         policy,
         weight,
@@ -280,6 +290,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         session_nice,
         cores: desired,
         most,
+        may_use: affinity::of(ThreadId::current()),
     };
     detail(|| {
         let by = if said == arguments.weight { weight::chosen_by(said) } else { "a configuration file".to_owned() };
@@ -328,7 +339,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut tokens = location
         .as_ref()
         .and(style)
-        .and_then(|style| jobserver::offer(&mut command, &arguments.command, style, terms.cap(), &terms.mark));
+        .and_then(|style| jobserver::offer(&mut command, &arguments.command, style, terms.cap(), &mark));
     let leaves_zombies = location.is_some() && process_id != 1 && !process::orphans_are_waited_for();
     if report.is_some() || arguments.session || leaves_zombies {
         let report = report.unwrap_or(report::Place::Nowhere);
@@ -336,7 +347,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             .map_err(|error| not_started(program, &error));
     }
     if let Some(location) = location
-        && let Err(why) = start_coordinator(&location, &terms, &mut tokens)
+        && let Err(why) = become_command(&location, &terms, &mut tokens)
     {
         hint(goes_without(&why));
         jobserver::withdraw(&mut command, tokens);
@@ -345,15 +356,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// The reason why a command does not share cores if `/proc` shows another PID namespace.
-const OTHER_PROCESSES: &str = "/proc belongs to another PID namespace, so the command's processes cannot be found \
+pub const OTHER_PROCESSES: &str = "/proc belongs to another PID namespace, so the command's processes cannot be found \
     (mount the namespace's own: `unshare --mount-proc`, or `mount -t proc proc /proc`)";
 
 /// The reason why a command does not share cores if there is no `/proc`.
-const NO_PROCESSES: &str = "/proc is not mounted, so the command's processes cannot be found \
+pub const NO_PROCESSES: &str = "/proc is not mounted, so the command's processes cannot be found \
     (mount it: `mount -t proc proc /proc`)";
 
-/// Returns the hint for a `comity run` that is part of the command of another `comity run`.
-fn is_part_of_another(arguments: &Arguments) -> String {
+/// Returns the hint for a `comity run` that is part of another command, `outer`.
+fn is_part_of_another(arguments: &Arguments, outer: &str) -> String {
     let mut without = Vec::new();
     if let Some(weight) = arguments.weight {
         without.push(format!("--weight {weight} has no effect"));
@@ -374,19 +385,19 @@ fn is_part_of_another(arguments: &Arguments) -> String {
         without.push("--report has no effect".to_owned());
     }
     let without: String = without.into_iter().map(|what| format!("; {what}")).collect();
-    format!("comity: this is inside another `comity run` and shares the cores of the outer command{without}")
+    format!("comity: this is inside {outer} and shares the cores of the outer command{without}")
 }
 
 /// Makes the path of a table absolute: the coordinator and the command may change their current folders. Returns `None`
 /// after a hint if the current folder is unknown.
-fn rooted(location: Location) -> Option<Location> {
+pub fn rooted(location: Location) -> Option<Location> {
     let Location::At(path) = location else { return Some(location) };
     let rooted = path::absolute(path).map(Location::At);
     rooted.map_err(|error| hint(goes_without(&format!("cannot find the current folder: {error}")))).ok()
 }
 
 /// Returns the coordinator's policy: the `comity` policy of `COMITY_POLICY`. Other policies do not support commands.
-fn policy() -> Result<Policy, Failure> {
+pub fn policy() -> Result<Policy, Failure> {
     let is_off = environment::variable("COMITY").is_some_and(environment::is_off);
     let Some(text) = environment::variable("COMITY_POLICY").filter(|_| !is_off) else { return Ok(Policy::default()) };
     let policy: Result<Policy, _> = text.to_string_lossy().parse();
@@ -395,17 +406,39 @@ fn policy() -> Result<Policy, Failure> {
     Ok(if is_default { policy } else { Policy::default() })
 }
 
-fn name(program: &OsStr) -> String {
+/// Returns the name of a program from its path.
+pub fn name(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
-/// Starts the coordinator, the member of the table for this process, and does not wait for it. The coordinator gets the
-/// tokens of the jobserver.
-fn start_coordinator(location: &Location, terms: &Terms, tokens: &mut Option<Tokens>) -> Result<(), String> {
+/// True if this process belongs to an adopted command of this table.
+fn is_adopted(location: &Location) -> bool {
+    let snapshot = Snapshot::take(location).ok().flatten();
+    snapshot.is_some_and(|snapshot| snapshot.command_of(std::process::id()).is_some())
+}
+
+/// Starts the coordinator of this process.
+fn become_command(location: &Location, terms: &Terms, tokens: &mut Option<Tokens>) -> Result<(), String> {
     let command = Pidfd::of_this_process().map_err(|error| unwatched(&error))?;
+    start_coordinator(&command, location, terms, tokens, None)
+}
+
+/// Starts the coordinator, the member of the table for `command`, and does not wait for it. The coordinator gets the
+/// tokens of the jobserver. When it has joined the table, it writes a byte to `joined`.
+pub fn start_coordinator(
+    command: &Pidfd,
+    location: &Location,
+    terms: &Terms,
+    tokens: &mut Option<Tokens>,
+    joined: Option<&PipeWriter>,
+) -> Result<(), String> {
     let name = format!("comity:{}", terms.process);
-    let kept: Vec<RawFd> = iter::once(command.as_raw_fd()).chain(tokens.as_ref().map(Tokens::as_raw_fd)).collect();
-    detached::start(&name, &kept, || coordinate::run(&command, location, terms, tokens.take()))
+    let kept = [tokens.as_ref().map(Tokens::as_raw_fd), joined.map(AsRawFd::as_raw_fd)].into_iter().flatten();
+    let kept: Vec<RawFd> = iter::once(command.as_raw_fd()).chain(kept).collect();
+    let tell = || {
+        let _unread = joined.map(|mut joined| joined.write_all(b"1"));
+    };
+    detached::start(&name, &kept, || coordinate::run(command, location, terms, tokens.take(), tell))
         .map_err(|error| format!("cannot start the coordinator process: {error}"))
 }
 
@@ -420,7 +453,7 @@ fn try_table(location: &Location, terms: &Terms) -> Result<(), TableError> {
 }
 
 /// Returns the reason why a command does not share cores if the kernel does not report the end of the command.
-fn unwatched(error: &io::Error) -> String {
+pub fn unwatched(error: &io::Error) -> String {
     format!("cannot watch the command for exit (pidfd_open): {error}")
 }
 

@@ -1,6 +1,5 @@
 //! The verb `comity set`: changes the weight or the core limit of a running program, or pauses the program.
 
-use std::iter;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -17,9 +16,6 @@ use crate::{label, weight};
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// The time between two attempts to send a request to a program that has just joined.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-/// The maximum number of steps on the way from a process to its ancestors.
-const MOST_PARENTS: usize = 1000;
 
 const HELP: &str = "Examples:
   comity set '#3' --weight 300
@@ -85,8 +81,9 @@ pub struct Arguments {
     json: bool,
 }
 
+/// The program that the user names.
 #[derive(Clone)]
-enum Target {
+pub enum Target {
     Slot(usize),
     Process(u32),
     Name(String),
@@ -120,7 +117,8 @@ fn parse_cores(text: &str) -> Result<RequestedNumber, String> {
     RequestedNumber::parse(text, "auto", CORES as u32)
 }
 
-fn parse_target(text: &str) -> Result<Target, String> {
+/// Parses a program.
+pub fn parse_target(text: &str) -> Result<Target, String> {
     let target = match text.strip_prefix('#') {
         Some(slot) => slot.parse().ok().map(Target::Slot),
         None => match text.parse() {
@@ -166,16 +164,16 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let off = || Failure::Run("COMITY_TABLE is off, so there is no table. Unset COMITY_TABLE".to_owned());
     let mut location = Location::to_look_at().ok_or_else(off)?;
-    let mut programs = programs_at(&location)?;
+    let mut snapshot = snapshot_of(&location)?;
     let is_own = location == Location::Own;
     let target = arguments.target.as_ref();
-    if let Some(other) = target.filter(|_| is_own).and_then(|target| table_of_its_user(&programs, target)) {
-        programs = programs_at(&other)?;
+    if let Some(other) = target.filter(|_| is_own).and_then(|target| table_of_its_user(&snapshot, target)) {
+        snapshot = snapshot_of(&other)?;
         location = other;
     }
     let found = match (target, &arguments.all_labelled) {
-        (Some(target), _) => find(&programs, target).map(|program| vec![program]),
-        (None, name) => all_named(&programs, name.as_deref().unwrap_or_default()),
+        (Some(target), _) => find(&snapshot, target).map(|program| vec![program]),
+        (None, name) => all_named(&snapshot.programs, name.as_deref().unwrap_or_default()),
     };
     let found = found.map_err(Failure::Run)?;
     let Arguments { weight, cores, pause, resume, .. } = arguments;
@@ -209,16 +207,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if refused.is_empty() { Ok(()) } else { Err(Failure::Run(refused.join("; "))) }
 }
 
-fn programs_at(location: &Location) -> Result<Vec<Program>, Failure> {
+/// Returns the programs of a table. A table that does not exist has none.
+pub fn snapshot_of(location: &Location) -> Result<Snapshot, Failure> {
     let snapshot = Snapshot::take(location).map_err(|error| Failure::Run(error.to_string()))?;
-    Ok(snapshot.map_or(Vec::new(), |snapshot| snapshot.programs))
+    Ok(snapshot.unwrap_or(Snapshot { programs: Vec::new(), cores: Vec::new() }))
 }
 
-/// Returns the table of the user who owns the target process. Returns `None` if the process belongs to one of
-/// `programs`, or if this command does not run as root.
-fn table_of_its_user(programs: &[Program], target: &Target) -> Option<Location> {
+/// Returns the table of the user who owns the target process. Returns `None` if the process belongs to a program of
+/// `snapshot`, or if this command does not run as root.
+fn table_of_its_user(snapshot: &Snapshot, target: &Target) -> Option<Location> {
     let Target::Process(process) = *target else { return None };
-    let is_known = programs.iter().any(|program| program.pid == process) || command_of(process, programs).is_some();
+    let is_known =
+        snapshot.programs.iter().any(|program| program.pid == process) || snapshot.command_of(process).is_some();
     let may_look = rustix::process::geteuid().is_root() && !is_known;
     let user = may_look.then(|| census::user(process)).flatten()?;
     Some(Location::of_user(user))
@@ -243,7 +243,8 @@ pub fn in_words(requests: &[Request]) -> String {
     words.collect::<Vec<String>>().join("; ")
 }
 
-fn title(program: &Program) -> String {
+/// Names a program by its slot, its name and its process.
+pub fn title(program: &Program) -> String {
     format!("#{} {} (process {})", program.slot.index(), program.name, program.pid)
 }
 
@@ -264,7 +265,9 @@ fn list<'a>(programs: impl IntoIterator<Item = &'a Program>) -> String {
     programs.into_iter().map(title).collect::<Vec<_>>().join(", ")
 }
 
-fn find<'a>(programs: &'a [Program], target: &Target) -> Result<&'a Program, String> {
+/// Returns the program that the user means, or an error sentence.
+pub fn find<'a>(snapshot: &'a Snapshot, target: &Target) -> Result<&'a Program, String> {
+    let programs = &snapshot.programs;
     let named = |program: &&Program| match target {
         Target::Slot(slot) => program.slot.index() == *slot,
         Target::Process(process) => program.pid == *process,
@@ -272,7 +275,7 @@ fn find<'a>(programs: &'a [Program], target: &Target) -> Result<&'a Program, Str
     };
     let found: Vec<&Program> = programs.iter().filter(named).collect();
     if let (true, Target::Process(process)) = (found.is_empty(), target)
-        && let Some(command) = command_of(*process, programs)
+        && let Some(command) = snapshot.command_of(*process)
     {
         return Ok(command);
     }
@@ -283,7 +286,7 @@ fn find<'a>(programs: &'a [Program], target: &Target) -> Result<&'a Program, Str
                 Target::Slot(slot) => format!("no program has slot #{slot} of the core table"),
                 Target::Name(name) => format!("no program has the name '{name}'"),
                 Target::Process(process) if Stat::of_process(*process).is_some() => format!(
-                    "process {process} is not a member of the core table. Start a program with `comity run` to set it"
+                    "process {process} is not a member of the core table. Programs of `comity run` and `comity adopt` are"
                 ),
                 Target::Process(process) => format!("process {process} cannot be found"),
             };
@@ -306,15 +309,6 @@ fn find<'a>(programs: &'a [Program], target: &Target) -> Result<&'a Program, Str
             ))
         }
     }
-}
-
-/// Returns the command of `comity run` that has started this process, directly or through other processes. Other
-/// members of the table do not manage the processes that they start.
-fn command_of(process: u32, programs: &[Program]) -> Option<&Program> {
-    let parents = iter::successors(Some(process), |process| Some(Stat::of_process(*process)?.parent));
-    parents
-        .take(MOST_PARENTS)
-        .find_map(|process| programs.iter().find(|program| program.pid == process && program.policy == "run"))
 }
 
 /// Sends requests to a program. Returns an error sentence if this user may not send requests to it, or if it accepts

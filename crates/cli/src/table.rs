@@ -204,7 +204,7 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
     let numbers = |set: &CoreSet| set.iter().collect::<Vec<usize>>();
     let index = |slot: Option<SlotId>| slot.map(SlotId::index);
     let programs = snapshot.map_or(&[][..], |snapshot| &snapshot.programs);
-    let described = programs.iter().map(|program| (program, label::words_of(program.pid)));
+    let described = programs.iter().map(|program| (program, label::words_of(program)));
     let programs = described.map(|(program, words)| TableProgram {
         command: words.as_ref().map(|words| words.command.clone()),
         folder: words.map(|words| words.folder),

@@ -5,10 +5,14 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::iter;
 use std::time::Duration;
 
 use crate::files::Owner;
 use crate::system::calls::Clock;
+
+/// The maximum number of steps on the way from a process to its ancestors.
+const MOST_ANCESTORS: usize = 1000;
 
 /// The state of a process, or of a thread of a process, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,9 +126,18 @@ pub fn is_of_this_namespace() -> bool {
 /// another number, and so does, almost certainly, each other process of the machine. `None` if `/proc` does not show
 /// this process.
 pub fn number_of_this_process() -> Option<u64> {
+    number(std::process::id(), &Stat::read("/proc/self/stat")?)
+}
+
+/// Returns the number that [`number_of_this_process`] returns in another process, if that process has the same PID
+/// namespace as this process. `None` if no process has the number `process`.
+pub fn number_of(process: u32) -> Option<u64> {
+    number(process, &Stat::of_process(process)?)
+}
+
+fn number(process: u32, stat: &Stat) -> Option<u64> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
-    let start = Stat::read("/proc/self/stat")?.start;
-    let words = [u64::from(std::process::id()), start].map(u64::to_le_bytes);
+    let words = [u64::from(process), stat.start].map(u64::to_le_bytes);
     let bytes = namespace.as_os_str().as_encoded_bytes().iter().chain(words.as_flattened());
     // FNV-1a, so that programs built by different compilers compute the same number.
     Some(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
@@ -162,8 +175,29 @@ pub fn has_rights_of_its_caller(process: u32) -> bool {
 /// True if the program that a process runs was started with this `NAME=value` in its environment. False if this
 /// process may not read the environment.
 pub fn has_in_environment(process: u32, variable: &str) -> bool {
-    let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|found| found == variable.as_bytes())
+    environment(process).split(|byte| *byte == 0).any(|found| found == variable.as_bytes())
+}
+
+/// Returns the value of the variable `name` in the environment with which the program of a process was started. `None`
+/// if it is not set, is not UTF-8, or if this process may not read the environment.
+pub fn variable_of(process: u32, name: &str) -> Option<String> {
+    let environment = environment(process);
+    let mut values =
+        environment.split(|byte| *byte == 0).filter_map(|entry| str::from_utf8(entry).ok()?.split_once('='));
+    values.find(|(other, _)| *other == name).map(|(_, value)| value.to_owned())
+}
+
+fn environment(process: u32) -> Vec<u8> {
+    fs::read(format!("/proc/{process}/environ")).unwrap_or_default()
+}
+
+/// Returns the process itself and its ancestors, from the process on.
+pub fn with_ancestors(process: u32) -> impl Iterator<Item = u32> {
+    let parents = iter::successors(Some(process), |process| {
+        Some(Stat::of_process(*process)?.parent).filter(|parent| *parent != 0)
+    });
+    // The number of a process that ends meanwhile may be given to a descendant.
+    parents.take(MOST_ANCESTORS)
 }
 
 /// Returns the threads of a process. Empty if the process has ended.
@@ -225,6 +259,7 @@ mod tests {
         let me = std::process::id();
         let stat = Stat::of_process(me).unwrap();
         assert!(number_of_this_process().is_some() && number_of_this_process() == number_of_this_process());
+        assert_eq!(number_of(me), number_of_this_process());
         assert!(processes().contains(&me) && lives(me, stat.start) && !lives(me, stat.start + 1));
         std::thread::spawn(move || {
             let thread = ThreadId::current().as_raw() as u32;

@@ -25,15 +25,24 @@ pub fn cores() -> Option<f64> {
     // Relaxed, because no other data depends on the word.
     let last = LAST.load(Ordering::Relaxed);
     let known = last != u64::MAX && now.wrapping_sub(last as u32) < MEMORY_MS;
-    let milli = if known { (last >> 32) as u32 } else { find().map_or(0, |cores| (cores * 1000.0).max(1.0) as u32) };
+    let milli = if known {
+        (last >> 32) as u32
+    } else {
+        find("/proc/self/cgroup").map_or(0, |cores| (cores * 1000.0).max(1.0) as u32)
+    };
     if !known {
         LAST.store(u64::from(milli) << 32 | u64::from(now), Ordering::Relaxed);
     }
     (milli > 0).then(|| f64::from(milli) / 1000.0)
 }
 
-fn find() -> Option<f64> {
-    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+/// Returns the lowest quota, in cores, of the groups of another process, like [`cores`].
+pub fn cores_of(process: u32) -> Option<f64> {
+    find(&format!("/proc/{process}/cgroup"))
+}
+
+fn find(membership: &str) -> Option<f64> {
+    let membership = fs::read_to_string(membership).ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     cores_in(&membership, &mounts)
 }

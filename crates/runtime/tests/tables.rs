@@ -21,9 +21,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use comity::{Policy, ThreadPoolBuilder};
-use comity_table::{Location, Member, Snapshot};
+use comity_os::cpu_clock;
+use comity_table::{COMMAND, Location, Member, Profile, Snapshot, this_program};
 use fib::fib;
-use member::join;
+use member::{join, profile};
 use watchdog::Watchdog;
 
 const ANSWER: &str = "the result is right";
@@ -244,6 +245,38 @@ fn a_program_whose_table_is_removed_is_in_the_next_one() {
         };
         assert_eq!(computes(program(&policy, &table), "a removed table", Some(&is_there)), "");
         assert_eq!(removals.get(), 2);
+    }
+}
+
+/// The adopted command is this test, which is the program's parent and its own coordinator.
+#[test]
+fn a_program_inside_of_an_adopted_command_joins_only_after_its_release() {
+    let watchdog = Watchdog::start("a_program_inside_of_an_adopted_command_joins_only_after_its_release");
+    let folder = Folder::new("adopted");
+    for (nth, policy) in Policy::all().filter(Policy::shares_cores).enumerate() {
+        watchdog.step(policy.to_string());
+        let location = Location::At(folder.at(&nth.to_string()));
+        let profile = Profile { program: this_program(), policy: COMMAND.to_owned(), ..profile() };
+        let command = Member::join(&location, &profile).unwrap();
+        command.stand_for(std::process::id());
+        let command = Cell::new(Some(command));
+        let pids = || -> Vec<u32> {
+            let programs = Snapshot::take(&location).unwrap().map(|snapshot| snapshot.programs);
+            programs.unwrap_or_default().into_iter().map(|program| program.pid).collect()
+        };
+        let joins_later = |pid| {
+            if cpu_clock::of_process(pid).is_some_and(|used| used > Duration::from_millis(300)) {
+                if let Some(command) = command.take() {
+                    assert_eq!(pids(), [std::process::id()]);
+                    drop(command);
+                }
+                return pids() == [pid];
+            }
+            false
+        };
+        let Location::At(table) = &location else { unreachable!("it is named") };
+        assert_eq!(computes(program(&policy, table), "inside of an adopted command", Some(&joins_later)), "");
+        assert!(command.take().is_none(), "it was in the table at its end");
     }
 }
 

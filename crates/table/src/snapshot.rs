@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
+use comity_os::census;
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_os::files;
@@ -32,6 +33,9 @@ pub enum Life {
     /// The lock of the program's slot is free. The next program that looks at the table frees the cores and the slot.
     Dead,
 }
+
+/// The [policy](Program::policy) of a command of `comity run` or `comity adopt`, whose coordinator is another process.
+pub const COMMAND: &str = "run";
 
 /// A program in the table.
 #[derive(Clone, Debug)]
@@ -108,6 +112,13 @@ impl Program {
     /// Returns the program's weight for `division`, in thousandths.
     fn weighs(&self, division: Division) -> u32 {
         self.weight.clamp(1, MOST_WEIGHT) * self.proposal.unwrap_or_default().factor(division)
+    }
+
+    /// Returns the process that keeps this membership: the coordinator of a command, or the program itself. `None` if
+    /// the process has ended, or is in another PID namespace. Then the numbers of the program's processes are of that
+    /// namespace, too.
+    pub fn keeper(&self) -> Option<u32> {
+        census::processes().into_iter().find(|process| census::number_of(*process) == Some(self.program))
     }
 }
 
@@ -219,6 +230,15 @@ impl Snapshot {
             since: Some(layout.since[id].load(Ordering::Relaxed)).filter(|since| *since > 0).map(ago),
         });
         Ok(Some(Snapshot { cores: cores.collect(), programs }))
+    }
+
+    /// Returns the command of `comity run` or `comity adopt` that a process of this PID namespace belongs to: a
+    /// command's first process is the process itself, or one of its ancestors.
+    pub fn command_of(&self, process: u32) -> Option<&Program> {
+        let mut commands = self.programs.iter().filter(|program| program.policy == COMMAND).peekable();
+        commands.peek()?;
+        let family: Vec<u32> = census::with_ancestors(process).collect();
+        commands.find(|program| family.contains(&program.pid) && program.keeper().is_some())
     }
 
     /// Returns the program's share among all programs that have work, in thousandths of a core. 0 if the program

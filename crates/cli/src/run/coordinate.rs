@@ -48,8 +48,9 @@ const MISSED_SIGNAL: Duration = Duration::from_secs(1);
 const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves as the command's member of the table until the command has ended, or a signal asks this process to end.
-/// This process is a copy of the process that became the command.
-pub fn run(command: &Pidfd, location: &Location, terms: &Terms, mut tokens: Option<Tokens>) {
+/// This process is a copy of the process that became the command, or that adopts it. `joined` is called if this process
+/// has joined the table.
+pub fn run(command: &Pidfd, location: &Location, terms: &Terms, mut tokens: Option<Tokens>, joined: impl FnOnce()) {
     let ended = Arc::new(AtomicBool::new(false));
     let registered = [SIGTERM, SIGINT, SIGHUP]
         .map(|signal| signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(|error| error.to_string()))
@@ -63,6 +64,9 @@ pub fn run(command: &Pidfd, location: &Location, terms: &Terms, mut tokens: Opti
         }
     };
     detached::fall_silent();
+    if account.is_some() {
+        joined();
+    }
     if let Some(account) = account {
         account.keep(command, location, terms, tokens, &ended);
     } else if let Some(tokens) = &mut tokens {
@@ -395,7 +399,7 @@ impl Coordinator<'_> {
         if member.set_may_use(may_use) {
             self.coordination.has_let_go(member.held());
         }
-        self.usable = cores::usable_of(may_use.len()).get() as u32;
+        self.usable = cores::usable_by(self.process, may_use.len()).get() as u32;
         self.coordination.limit(self.usable);
         self.surveyed = Instant::now();
         self.command.member.publish_group(self.command.tree.task_group());

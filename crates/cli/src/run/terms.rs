@@ -1,18 +1,20 @@
 //! The parameters of a command's membership in the core table.
 
-use comity_os::affinity;
-use comity_os::cpu_clock::ThreadId;
 use comity_policy::Policy;
-use comity_table::{Own, Profile, this_program};
+use comity_table::{COMMAND, CoreSet, Own, Profile, this_program};
 
 /// The parameters of a command's membership in the core table.
 pub struct Terms {
-    /// The process that becomes the command.
+    /// The first process of the command.
     pub process: u32,
     /// The start time of that process, in the kernel's units.
     pub start: u64,
-    /// The value of [`MARK`](super::tree::MARK) in the environments of the command's processes.
-    pub mark: String,
+    /// The value of [`MARK`](super::tree::MARK) in the environments of the command's processes. `None`: they have no
+    /// mark, because the command was adopted.
+    pub mark: Option<String>,
+    /// Processes, each with its start time, that do not belong to the command, nor do the processes that they start.
+    /// They are members of the table themselves.
+    pub left_out: Vec<(u32, u64)>,
     /// The command's name for other programs.
     pub name: String,
     /// The policy by which its coordinator decides.
@@ -28,6 +30,8 @@ pub struct Terms {
     pub cores: Option<u32>,
     /// The number of cores that the affinity and the cgroup quota allow.
     pub most: u32,
+    /// The affinity of the command.
+    pub may_use: CoreSet,
 }
 
 impl Terms {
@@ -36,10 +40,10 @@ impl Terms {
         Profile {
             program: this_program(),
             name: self.name.clone(),
-            policy: "run".to_owned(),
+            policy: COMMAND.to_owned(),
             weight: self.weight,
             workers: self.cap(),
-            may_use: affinity::of(ThreadId::current()),
+            may_use: self.may_use,
             lend_after: self.policy.lend_after(),
         }
     }

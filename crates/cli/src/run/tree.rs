@@ -2,7 +2,8 @@
 //!
 //! A process belongs to the command if its parent belongs to it, and stays a process of the command when another
 //! process adopts it. If the parent ends before this module has seen the process in `/proc`, the process is recognized
-//! by its [`MARK`]. It must then have the same user as the coordinator.
+//! by its [`MARK`]. It must then have the same user as the coordinator. The processes of an adopted command have no
+//! mark. They are then recognized by their process group or session, if the command's first process leads it.
 //!
 //! Threads are moved only within the affinity that their program or an administrator grants: see [`Mask`]. If a new
 //! thread has a mask that this module has set, the thread inherited the mask from the thread that started it. Before
@@ -47,9 +48,12 @@ pub fn mark(starter: u32, start: u64) -> String {
 
 /// True if the command that this process belongs to, according to its [`MARK`], still runs.
 pub fn outer_command_lives() -> bool {
-    let mark = environment::variable(MARK).and_then(|mark| mark.into_string().ok());
-    let outer = mark.as_deref().and_then(|mark| mark.split_once('-'));
-    outer.is_some_and(|(process, start)| match (process.parse(), start.parse()) {
+    environment::variable(MARK).and_then(|mark| mark.into_string().ok()).is_some_and(|mark| command_lives(&mark))
+}
+
+/// True if the command with this value of [`MARK`] still runs.
+pub fn command_lives(mark: &str) -> bool {
+    mark.split_once('-').is_some_and(|(process, start)| match (process.parse(), start.parse()) {
         (Ok(process), Ok(start)) => census::lives(process, start),
         _ => false,
     })
@@ -88,8 +92,10 @@ const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
 /// A command's processes.
 pub struct Tree {
-    /// The entry in the environments of the command's processes, as `MARK=value`.
-    mark: String,
+    /// The entry in the environments of the command's processes, as `MARK=value`. `None` if the command was adopted.
+    mark: Option<String>,
+    /// See [`Terms::left_out`].
+    left_out: Vec<(u32, u64)>,
     /// The first process of the command.
     root: u32,
     /// The start time of the first process. The command has no older process.
@@ -203,15 +209,17 @@ struct Thread {
 impl Tree {
     /// Returns the tree of a command that runs on any core in `roams`.
     pub fn new(terms: &Terms, roams: CoreSet) -> Tree {
-        Tree::of(terms.process, terms.start, format!("{MARK}={}", terms.mark), roams)
+        let mark = terms.mark.as_ref().map(|mark| format!("{MARK}={mark}"));
+        Tree::of(terms.process, terms.start, mark, terms.left_out.clone(), roams)
     }
 
-    fn of(root: u32, start: u64, mark: String, roams: CoreSet) -> Tree {
+    fn of(root: u32, start: u64, mark: Option<String>, left_out: Vec<(u32, u64)>, roams: CoreSet) -> Tree {
         let granted = affinity::granted();
         let mut mask = Mask::default();
         mask.learn(roams, granted);
         let mut tree = Tree {
             mark,
+            left_out,
             root,
             start,
             roams: Thread { mask, found: roams },
@@ -563,13 +571,19 @@ impl Tree {
         loop {
             // The mark alone is no proof: any user can start a process with it, even one that runs as root, by a
             // set-user-id program. A coordinator that runs as root can read the environments of all these processes.
-            let is_marked = |id: u32| {
-                census::has_in_environment(id, &self.mark)
+            let is_marked = |id: u32, mark: &str| {
+                census::has_in_environment(id, mark)
                     && census::user(id) == Some(files::user())
                     && census::has_rights_of_its_caller(id)
             };
+            let is_without_parent = |id: u32, stat: &Stat| match &self.mark {
+                Some(mark) => is_marked(id, mark),
+                None => self.is_left_behind(id, stat),
+            };
             let is_ours = |(id, stat): &(u32, Stat)| {
-                stat.start >= self.start && (self.processes.contains_key(&stat.parent) || is_marked(*id))
+                stat.start >= self.start
+                    && !self.left_out.contains(&(*id, stat.start))
+                    && (self.processes.contains_key(&stat.parent) || is_without_parent(*id, stat))
             };
             let (ours, others): (Vec<_>, Vec<_>) = new.into_iter().partition(is_ours);
             new = others;
@@ -586,6 +600,16 @@ impl Tree {
         }
         self.strangers.extend(new.into_iter().map(|(id, _)| id));
         found
+    }
+
+    /// True for a process of the adopted command whose parent has ended: it is in the process group or in the session
+    /// that the first process leads, but its present parent is not. A process of another command has that command's
+    /// mark.
+    fn is_left_behind(&self, id: u32, stat: &Stat) -> bool {
+        let parent = Stat::of_process(stat.parent);
+        let is_in_group = stat.group == self.root && parent.is_none_or(|parent| parent.group != self.root);
+        let is_in_session = stat.session == self.root && parent.is_none_or(|parent| parent.session != self.root);
+        (is_in_group || is_in_session) && census::variable_of(id, MARK).is_none()
     }
 
     /// Confines the threads of the command to these cores, within their own affinities. `None` restores their
@@ -787,7 +811,7 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let (process, thread) = (child.id(), ThreadId::from_raw(child.id() as i32));
         let start = Stat::of_process(process).unwrap().start;
-        let mut tree = Tree::of(process, start, "none".to_owned(), all);
+        let mut tree = Tree::of(process, start, None, Vec::new(), all);
         tree.confine(Some(one));
         assert_eq!(affinity::of(thread), one);
         for cores in [other, one] {

@@ -236,7 +236,7 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
         since.and_then(|since| since.by_reason().filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count));
     let asked = program.requests.unwrap_or_default();
     let left = |until: u64| until.saturating_sub(now_ns()) as f64 / 1e9;
-    let words = label::words_of(program.pid);
+    let words = label::words_of(program);
     Row {
         slot: program.slot.index(),
         pid: program.pid,

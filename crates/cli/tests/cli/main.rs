@@ -1,5 +1,6 @@
 //! Tests of the `comity` command: its output, its exit codes, and that it leaves no process behind.
 
+mod adopt;
 mod attackers;
 #[path = "../harness/command.rs"]
 mod command;

@@ -27,7 +27,9 @@ use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::program::{self as protocol, Spent, Times};
 use comity_protocol::quantum::{Coordination, Visit};
 use comity_protocol::steal_time::Reading;
-use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Seat as _, TURN, other_layouts, this_program};
+use comity_table::{
+    InForce, Location, Member, Own, Profile, STOPPED_AFTER, Seat as _, Snapshot, TURN, other_layouts, this_program,
+};
 
 use crate::cores::activation::Terms;
 use crate::cores::mender::{MEND, Mender};
@@ -38,7 +40,8 @@ use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::{ProgramSettings, Registry};
 
-/// The time after which a program that found the table full tries again to join it.
+/// The time after which a program tries again to join the table, if the table was full, or if the program belonged to
+/// an adopted command.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The time between two checks of the program's limits: which cores it may use, and how many. A quota, a cpuset or an
@@ -90,6 +93,8 @@ fn keep(program: &Arc<Program>) {
         program.set_dormant(false);
         match &mut coordinator {
             Some(coordinator) => Coordinator::serve(coordinator),
+            // The coordinator of the command represents this program, too.
+            None if is_adopted(&program.location) => program.wait_while_pools_remain(heard, TRY_AGAIN),
             None => match Member::join(&program.location, &profile(program)) {
                 Ok(member) => {
                     static SAID: AtomicBool = AtomicBool::new(false);
@@ -114,6 +119,12 @@ fn keep(program: &Arc<Program>) {
         program.leave(&coordinator.member);
     }
     program.has_left();
+}
+
+/// True if this process belongs to a command that `comity adopt` has made a member of the table.
+fn is_adopted(location: &Location) -> bool {
+    let snapshot = Snapshot::take(location).ok().flatten();
+    snapshot.is_some_and(|snapshot| snapshot.command_of(std::process::id()).is_some())
 }
 
 /// True if a task is queued, or if a worker is awake, should be awake, or sleeps in the middle of a task.

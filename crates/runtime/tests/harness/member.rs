@@ -6,7 +6,12 @@ use comity_table::{CoreSet, Location, Member, Profile};
 
 /// Joins the table, which is created if it does not exist.
 pub fn join(location: &Location) -> Member {
-    let profile = Profile {
+    Member::join(location, &profile()).unwrap()
+}
+
+/// Returns the profile of such a program.
+pub fn profile() -> Profile {
+    Profile {
         program: 1,
         name: "test".to_owned(),
         policy: "test".to_owned(),
@@ -14,6 +19,5 @@ pub fn join(location: &Location) -> Member {
         workers: 1,
         may_use: CoreSet::EMPTY,
         lend_after: Duration::ZERO,
-    };
-    Member::join(location, &profile).unwrap()
+    }
 }

@@ -1,0 +1,153 @@
+//! Tests of `comity adopt`: which processes it takes in, and that they are free afterwards.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::run::{BURN, Running, children, coordinator, cores, is_empty, mask, place, run};
+use crate::set::is_set;
+use crate::{comity_at, send, table_at, wait_until};
+
+/// Starts a program that is not a member of a table.
+fn start(words: &[&str]) -> Running {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+    Running { child: command.spawn().unwrap() }
+}
+
+fn adopt(table: &Path, words: &[&str]) -> Output {
+    comity_at(table).arg("adopt").args(words).output().unwrap()
+}
+
+/// Adopts, and returns what `comity adopt` printed.
+#[track_caller]
+fn adopted(table: &Path, words: &[&str]) -> String {
+    let output = adopt(table, words);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn refused(table: &Path, words: &[&str], why: &str) {
+    let output = adopt(table, words);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && errors.contains(why), "{errors}");
+}
+
+fn programs(table: &Path) -> Vec<Value> {
+    table_at(table)["programs"].as_array().unwrap().clone()
+}
+
+#[test]
+fn what_a_process_has_started_shares_cores_until_it_is_released() {
+    let (_folder, table) = place();
+    let free = mask(std::process::id());
+    let plain = start(&["sh", "-c", BURN]);
+    let id = plain.id().to_string();
+    wait_until("it has started two processes", || children(plain.id()).len() == 2);
+    let told = adopted(&table, &["--label", "old", "--weight", "50", &id]);
+    assert_eq!(told, format!("#0 old (process {id}) shares cores, with 2 processes that it has started.\n"));
+    wait_until("it obeys requests", || plain.entry(&table).is_some());
+    let entry = plain.entry(&table).unwrap();
+    assert_eq!((&entry["name"], &entry["weight"]), (&"old".into(), &50.into()));
+    assert!(entry["command"].as_str().unwrap().starts_with("sh -c while"), "{entry}");
+    refused(&table, &[&id], "is a member of the table already");
+    let [one, _] = children(plain.id())[..] else { panic!("two processes") };
+    refused(&table, &[&one.to_string()], "is a part of #0 old");
+    is_set(&table, &[&one.to_string(), "--weight", "100"]);
+    let are = |wanted: bool| children(plain.id()).into_iter().all(|id| (mask(id) == free) == wanted);
+    let other = Running::start(&table, &["sh", "-c", BURN]);
+    if cores() == 2 {
+        wait_until("its processes are confined", || are(false));
+    }
+    let first = coordinator(plain.id());
+    assert_eq!(adopted(&table, &["--release", "old"]), format!("#0 old (process {id}): released.\n"));
+    assert!(plain.entry(&table).is_none() && are(true) && children(plain.id()).len() == 2);
+    wait_until("the other is in the table", || other.entry(&table).is_some());
+    refused(&table, &["--release", &other.id().to_string()], "was not adopted");
+    refused(&table, &["--release", &id], "is not a member of the core table");
+    adopted(&table, &[&id]);
+    if cores() == 2 {
+        wait_until("its processes are confined again", || are(false));
+    }
+    wait_until("its parent has waited for the first coordinator", || coordinator(plain.id()) != first);
+    send("KILL", coordinator(plain.id()).unwrap());
+    wait_until("they are free although the coordinator is gone", || are(true));
+}
+
+#[test]
+fn the_membership_ends_with_the_process() {
+    let (_folder, table) = place();
+    let mut plain = start(&["cat"]);
+    assert_eq!(adopted(&table, &[&plain.id().to_string()]), format!("#0 cat (process {}) shares cores.\n", plain.id()));
+    drop(plain.child.stdin.take());
+    wait_until("it has left the table", || is_empty(&table));
+}
+
+/// The parent of the process has ended. It is in the process group of the first process, as a job's processes are.
+#[test]
+fn a_process_without_its_parent_belongs_to_its_group() {
+    let (folder, table) = place();
+    let file = folder.path().join("begun");
+    let script = "(sleep 1000 &); (setsid sleep 1000 & echo $! >$0); exec sleep 1000";
+    let plain = start(&["sh", "-c", script, file.to_str().unwrap()]);
+    let other = || fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
+    wait_until("all have begun", || {
+        let is_sleep = |id: u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n");
+        is_sleep(plain.id()) && other().is_some_and(is_sleep)
+    });
+    let told = adopted(&table, &[&plain.id().to_string()]);
+    send("KILL", other().unwrap());
+    assert_eq!(told, format!("#0 sleep (process {}) shares cores, with 1 process that it has started.\n", plain.id()));
+}
+
+#[test]
+fn members_inside_stay_members_and_later_commands_are_a_part() {
+    let (folder, table) = place();
+    let errors = folder.path().join("errors");
+    let script =
+        "$0 run --label inner sleep 1000 & read line; $0 run --cores 1 sh -c 'echo $COMITY_TABLE; sleep 1000' 2>$1";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_comity")]).arg(&errors).env("COMITY_TABLE", &table);
+    command.env("XDG_CONFIG_HOME", crate::NO_CONFIG).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    let mut plain = Running { child: command.spawn().unwrap() };
+    let has = |name: &str| programs(&table).iter().any(|program| program["name"] == name && program["obeys"] == true);
+    wait_until("the command inside is a member", || has("inner"));
+    let told = adopted(&table, &["--label", "outer", &plain.id().to_string()]);
+    let [first, left_out] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert!(
+        first.ends_with("outer (process {}) shares cores.".replace("{}", &plain.id().to_string()).as_str()),
+        "{told}"
+    );
+    assert!(left_out.starts_with("Left out: #") && left_out.contains("inner (process "), "{told}");
+    plain.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let said = || fs::read_to_string(&errors).unwrap_or_default();
+    wait_until("the later command has begun", || !said().is_empty());
+    assert!(said().starts_with("comity: this is inside an adopted command and shares the cores"), "{}", said());
+    assert_eq!(programs(&table).len(), 2);
+}
+
+#[test]
+fn a_process_that_cannot_be_adopted_is_said_why() {
+    let (_folder, table) = place();
+    refused(&table, &["1"], "process 1 is the parent of all orphans");
+    refused(&table, &["4194305"], "process 4194305 cannot be found");
+    let mut ended = start(&["true"]);
+    wait_until("it has ended", || fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z "));
+    refused(&table, &[&ended.id().to_string()], "cannot be found");
+    ended.child.wait().unwrap();
+    let elsewhere = place();
+    let command = Running::start(&elsewhere.1, &["sleep", "1000"]);
+    wait_until("it has begun", || command.entry(&elsewhere.1).is_some());
+    refused(&table, &[&command.id().to_string()], "is a part of a `comity run` command that uses another table");
+    refused(Path::new("off"), &["4711"], "COMITY_TABLE is off");
+    for words in [&["x"][..], &["#3"], &["0"], &[], &["--release", "--cores", "1", "1"]] {
+        assert_eq!(adopt(&table, words).status.code(), Some(2), "{words:?}");
+    }
+    assert!(run(&table, &["true"]).status.success() && is_empty(&table));
+}
