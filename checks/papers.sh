@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The claims of the papers, in full: every experiment with each value of the parameters that no datum fixes. Half an
-# hour for each paper on two cores, 45 minutes for Robinhood. It runs when lab/sim, lab/papers, crates/policy or
+# hour for each paper on two cores, 50 minutes for BWS, 70 for Robinhood. It runs when lab/sim, lab/papers, crates/policy or
 # crates/protocol differ from BASE, or from their state at the last run that passed, and otherwise says that it skips.
 # An interrupted run continues with the next call, if these folders are unchanged.
 #
