@@ -3,8 +3,10 @@
 //!
 //! The coordinator is that of `comity run`, in a process of its own. This process ends when the coordinator has joined.
 
-use std::fs;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,15 +15,16 @@ use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::pidfd::Pidfd;
 use comity_os::{affinity, cores};
-use comity_table::{Location, Program, Snapshot};
+use comity_table::{ADOPTED, Location, Program, Snapshot, TableError};
+use rustix::fs::{FlockOperation, flock};
 use signal_hook::consts::SIGTERM;
 
 use crate::run::{self, MARK, Terms, Tree};
 use crate::set::{self, Target, snapshot_of, title};
 use crate::{label, weight};
 
-/// The time between two looks whether a coordinator has ended. A signal may interrupt a wait.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The time within which a coordinator ends after its signal, unless the machine is overloaded.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const HELP: &str = "Examples:
   comity adopt 4711
@@ -48,7 +51,8 @@ of --cores, and a nice value for a weight below 100.
 If the coordinator, a process with the name comity:PID, is killed, the processes
 get back their affinity after half a second, and share cores no more.
 
-Only root and the user of a process may adopt it. It joins the caller's table.
+Only the user of a process may adopt it. The coordinator has the nice value, the
+control group and the COMITY_POLICY of `comity adopt`.
 
 Exit codes: 0: adopted or released; 1: not possible; 2: invalid command line.";
 
@@ -78,25 +82,24 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let off = || Failure::Run("COMITY_TABLE is off, so there is no table. Unset COMITY_TABLE".to_owned());
     let location = Location::to_look_at().and_then(run::rooted).ok_or_else(off)?;
-    let snapshot = snapshot_of(&location)?;
+    if !census::is_of_this_namespace() {
+        let why = if census::is_mounted() { run::OTHER_PROCESSES } else { run::NO_PROCESSES };
+        return Err(Failure::Run(why.to_owned()));
+    }
     if arguments.release {
-        return release(&snapshot, &arguments.target);
+        return release(&snapshot_of(&location)?, &arguments.target);
     }
     let Target::Process(process) = arguments.target else {
         return Err(Failure::Usage("give a process number. A slot or a name needs --release".to_owned()));
     };
-    let stat = check(process, &snapshot).map_err(Failure::Run)?;
+    let stat = check(process).map_err(Failure::Run)?;
     let may_use = affinity::of(ThreadId::from_raw(process as i32));
     let most = cores::usable_by(process, may_use.len()).get() as u32;
-    let left_out = members_in(process, &snapshot);
-    let terms = Terms {
+    let mut terms = Terms {
         process,
         start: stat.start,
         mark: None,
-        left_out: left_out
-            .iter()
-            .filter_map(|program| Some((program.pid, Stat::of_process(program.pid)?.start)))
-            .collect(),
+        left_out: Vec::new(),
         name: arguments.label.clone().unwrap_or_else(|| name_of(process)),
         policy: run::policy()?,
         weight: arguments.weight.unwrap_or_else(|| weight::of_nice(&stat, weight::group_milli(process))),
@@ -106,11 +109,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         most,
         may_use,
     };
+    let table = |error: TableError| Failure::Run(error.to_string());
+    if Snapshot::take(&location).map_err(table)?.is_none() {
+        run::create_table(&location, &terms).map_err(table)?;
+    }
+    // Another `comity adopt` waits until the coordinator has joined, so that it sees this membership.
+    let _alone = lock(&location.path()).map_err(Failure::Run)?;
+    let snapshot = snapshot_of(&location)?;
+    is_free(process, &snapshot).map_err(Failure::Run)?;
+    let left_out = members_in(process, &snapshot);
+    terms.left_out =
+        left_out.iter().filter_map(|program| Some((program.pid, Stat::of_process(program.pid)?.start))).collect();
     let command = Pidfd::of_process(process, stat.start).ok_or_else(|| Failure::Run(gone(process)))?;
     let taken_in = Tree::new(&terms, may_use).ids().count();
     join(&command, &location, &terms).map_err(Failure::Run)?;
     let snapshot = snapshot_of(&location)?;
-    let entry = snapshot.programs.iter().find(|program| program.pid == process);
+    let entry = snapshot.programs.iter().find(|program| program.pid == process && program.policy == ADOPTED);
     let name = entry.map_or_else(|| format!("process {process}"), title);
     let mut text = match taken_in {
         0 | 1 => format!("{name} shares cores.\n"),
@@ -124,10 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Checks that the process can be adopted. Returns its state, or an error sentence.
-fn check(process: u32, snapshot: &Snapshot) -> Result<Stat, String> {
-    if !census::is_of_this_namespace() {
-        return Err(if census::is_mounted() { run::OTHER_PROCESSES } else { run::NO_PROCESSES }.to_owned());
-    }
+fn check(process: u32) -> Result<Stat, String> {
     let stat = Stat::of_process(process).filter(|stat| census::lives(process, stat.start));
     let stat = stat.ok_or_else(|| gone(process))?;
     if process == 1 {
@@ -135,27 +146,58 @@ fn check(process: u32, snapshot: &Snapshot) -> Result<Stat, String> {
                     program. Adopt the processes that it has started"
             .to_owned());
     }
-    let me = rustix::process::geteuid();
+    let me = rustix::process::geteuid().as_raw();
     let user = census::user(process).ok_or_else(|| gone(process))?;
-    if user != me.as_raw() && !me.is_root() {
+    if user != me {
         return Err(format!(
-            "process {process} belongs to another user ({user}). Only that user and root may adopt it"
+            "process {process} belongs to another user ({user}). Only that user may adopt it, also for root"
         ));
     }
     if fs::read_link(format!("/proc/{process}/exe")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Err(format!("process {process} is a thread of the kernel"));
     }
-    if let Some(member) = snapshot.programs.iter().find(|program| program.pid == process && program.keeper().is_some())
-    {
+    if run::is_of_comity(process) {
+        return Err(format!("process {process} is a coordinator of Comity. Adopt the processes of a program"));
+    }
+    Ok(stat)
+}
+
+/// Checks that the process does not belong to another command or program that shares cores, in any table.
+fn is_free(process: u32, snapshot: &Snapshot) -> Result<(), String> {
+    let is_it = |program: &&Program| program.pid == process && program.keeper().is_some();
+    if let Some(member) = snapshot.programs.iter().find(is_it) {
         return Err(format!("{} is a member of the table already. Change it with `comity set`", title(member)));
     }
     if let Some(command) = snapshot.command_of(process) {
         return Err(format!("process {process} is a part of {}. Change that with `comity set`", title(command)));
     }
+    // Coordinators of other tables, and of processes that have changed their environment.
+    let me = rustix::process::geteuid().as_raw();
+    let of_name = |id: u32| census::name(id).strip_prefix("comity:")?.parse::<u32>().ok();
+    // A coordinator that has ended keeps its name until its parent has waited for it.
+    let lives = |id: &u32| Stat::of_process(*id).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'));
+    let counts = |id: &u32| matches!(census::user(*id), Some(user) if user == me || user == 0) && lives(id);
+    let commands: Vec<u32> = census::processes().into_iter().filter(counts).filter_map(of_name).collect();
+    if let Some(command) = census::with_ancestors(process).find(|id| commands.contains(id)) {
+        return Err(format!(
+            "process {process} is a part of the command of process {command}, which uses another table"
+        ));
+    }
     if census::variable_of(process, MARK).is_some_and(|mark| run::command_lives(&mark)) {
         return Err(format!("process {process} is a part of a `comity run` command that uses another table"));
     }
-    Ok(stat)
+    Ok(())
+}
+
+/// Locks the table's file against other calls of `comity adopt`, until the returned file is closed. Members lock the
+/// file in another way.
+fn lock(path: &Path) -> Result<File, String> {
+    let lock = || {
+        let file = File::open(path)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(file)
+    };
+    lock().map_err(|error: io::Error| format!("the core table '{}' cannot be locked: {error}", path.display()))
 }
 
 fn gone(process: u32) -> String {
@@ -186,13 +228,26 @@ fn name_of(process: u32) -> String {
     name.map_or(comm, String::as_str).to_owned()
 }
 
-/// Starts the coordinator, and waits until it has joined the table. If it cannot, the coordinator prints the reason.
+/// Starts the coordinator, and waits until it has joined the table.
 fn join(command: &Pidfd, location: &Location, terms: &Terms) -> Result<(), String> {
-    let (mut joined, writer) = io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
-    run::start_coordinator(command, location, terms, &mut None, Some(&writer))?;
-    drop(writer);
-    let has_joined = joined.read_exact(&mut [0]).is_ok();
-    has_joined.then_some(()).ok_or_else(|| format!("process {} does not share cores", terms.process))
+    /// The coordinator writes this to the pipe if it has joined.
+    const JOINED: &str = "joined";
+    let (mut reader, mut writer) = io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
+    let kept = Some(writer.as_raw_fd());
+    let tell = |why: Option<String>| {
+        // The coordinator is a copy of this process, which ends with the pipe if it waits no more.
+        let _unread = writer.write_all(why.as_deref().unwrap_or(JOINED).as_bytes());
+        drop(writer);
+    };
+    run::start_coordinator(command, location, terms, &mut None, kept, tell)?;
+    let mut told = String::new();
+    let _without = reader.read_to_string(&mut told);
+    match told.as_str() {
+        JOINED if !command.has_ended_within(Duration::ZERO) => Ok(()),
+        JOINED => Err(format!("process {} has ended", terms.process)),
+        "" => Err(format!("process {} does not share cores: its coordinator has ended", terms.process)),
+        why => Err(format!("process {} does not share cores: {why}", terms.process)),
+    }
 }
 
 /// Ends the membership of an adopted command.
@@ -200,15 +255,25 @@ fn release(snapshot: &Snapshot, target: &Target) -> Result<(), Failure> {
     let program = set::find(snapshot, target).map_err(Failure::Run)?;
     let title = title(program);
     // The processes of a `comity run` command still have its variables, so they could not join the table again.
-    let is_adopted = program.policy == comity_table::COMMAND && census::variable_of(program.pid, MARK).is_none();
-    let keeper = program.keeper().filter(|_| is_adopted);
-    let keeper = keeper.and_then(|keeper| Pidfd::of_process(keeper, Stat::of_process(keeper)?.start));
-    let keeper = keeper.ok_or_else(|| Failure::Run(format!("{title} was not adopted, so it cannot be released")))?;
-    if !keeper.send(SIGTERM) {
-        return Err(Failure::Run(format!("{title} cannot be released: its coordinator cannot be signalled")));
+    if program.policy != ADOPTED {
+        return Err(Failure::Run(format!("{title} was not adopted, so it cannot be released")));
     }
+    // Another user of the table may have written any number there.
+    let is_coordinator = |keeper: &u32| {
+        census::name(*keeper) == format!("comity:{}", program.pid)
+            && census::user(*keeper) == Some(rustix::process::geteuid().as_raw())
+    };
+    let keeper = program.keeper().filter(is_coordinator);
+    let keeper = keeper.and_then(|keeper| Pidfd::of_process(keeper, Stat::of_process(keeper)?.start));
+    let Some(keeper) = keeper else {
+        return Err(Failure::Run(format!(
+            "{title} has no coordinator of this user here. Only its user may release it"
+        )));
+    };
     // A stopped coordinator receives the signal when it continues.
-    keeper.go_on();
-    while !keeper.has_ended_within(LOOK_AGAIN) {}
+    let is_told = keeper.send(SIGTERM) && keeper.go_on();
+    if !is_told || !keeper.has_ended_within(PATIENCE) {
+        return Err(Failure::Run(format!("{title} is not released: its coordinator has not ended. Try again")));
+    }
     output::print(&format!("{title}: released.\n"))
 }

@@ -6,7 +6,7 @@ use std::fs;
 use comity_console::Failure;
 use comity_os::census::{self, Stat};
 use comity_os::environment;
-use comity_table::{COMMAND, Program};
+use comity_table::{ADOPTED, Program};
 
 use crate::run::{MARK, mark};
 
@@ -53,7 +53,7 @@ pub fn words_of(program: &Program) -> Option<Words> {
         |starter: u32, start: u64| census::has_in_environment(process, &format!("{MARK}={}", mark(starter, start)));
     let parent = || Stat::of_process(stat.parent).is_some_and(|parent| is_marked_by(stat.parent, parent.start));
     // The processes of an adopted command have no mark.
-    let is_adopted = || program.policy == COMMAND && program.keeper().is_some();
+    let is_adopted = || program.policy == ADOPTED && program.keeper().is_some();
     if !is_marked_by(process, stat.start) && !parent() && !is_adopted() {
         return None;
     }

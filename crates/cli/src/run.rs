@@ -7,19 +7,21 @@
 //!
 //! With `--report`, this process starts the command, is its coordinator, and reports at the end ([`report`]).
 
+mod adopted;
 mod companion;
 mod coordinate;
 mod defaults;
 mod history;
 mod jobserver;
 mod report;
+mod roster;
 mod terms;
 mod tokens;
 mod tree;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, PipeWriter, Write};
+use std::io;
 use std::iter;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -37,6 +39,7 @@ use comity_os::{cores, detached, environment, process, streams, task_group};
 use comity_policy::Policy;
 use comity_table::{Location, Member, Snapshot, TableError};
 
+pub use self::adopted::is_of_comity;
 use self::defaults::Defaults;
 use self::jobserver::Style;
 pub use self::terms::Terms;
@@ -229,9 +232,12 @@ fn parse_cores(text: &str) -> Result<Cores, String> {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let most = u32::try_from(cores::usable().get()).unwrap_or(u32::MAX);
     let outer = Location::around();
+    let process_id = std::process::id();
     let is_marked = outer.is_some() && tree::outer_command_lives();
     let location = Location::from_environment().or(outer).and_then(rooted);
-    let is_part = is_marked || location.as_ref().is_some_and(is_adopted);
+    let seen = location.as_ref().map_or(Ok(None), Snapshot::take);
+    let is_part =
+        is_marked || seen.as_ref().is_ok_and(|seen| seen.as_ref().is_some_and(|seen| seen.is_adopted(process_id)));
     let defaults = if is_part { Defaults::default() } else { Defaults::read()? };
     let number = match arguments.cores {
         None => defaults.cores,
@@ -247,7 +253,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let label = label::chosen(arguments.label.as_ref())?.or(defaults.label);
     let report = arguments.report.as_ref().map(|path| report::Place::check(path.as_deref())).transpose()?;
     let [program, words @ ..] = arguments.command.as_slice() else { unreachable!("the parser asks for a command") };
-    let process_id = std::process::id();
     let start = Stat::of_process(process_id).map_or(0, |stat| stat.start);
     let mut command = Command::new(program);
     command.args(words);
@@ -328,7 +333,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         is_seen
     });
     let location = location.filter(|location| {
-        let tried = try_table(location, &terms);
+        let tried = seen.and_then(|seen| if seen.is_none() { create_table(location, &terms) } else { Ok(()) });
         tried.as_ref().inspect_err(|error| hint(goes_without(&error.to_string()))).is_ok()
     });
     let style = match arguments.jobserver {
@@ -411,45 +416,39 @@ pub fn name(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
-/// True if this process belongs to an adopted command of this table.
-fn is_adopted(location: &Location) -> bool {
-    let snapshot = Snapshot::take(location).ok().flatten();
-    snapshot.is_some_and(|snapshot| snapshot.command_of(std::process::id()).is_some())
-}
-
-/// Starts the coordinator of this process.
+/// Starts the coordinator of this process. It prints the reason if it cannot join the table.
 fn become_command(location: &Location, terms: &Terms, tokens: &mut Option<Tokens>) -> Result<(), String> {
     let command = Pidfd::of_this_process().map_err(|error| unwatched(&error))?;
-    start_coordinator(&command, location, terms, tokens, None)
+    let kept = tokens.as_ref().map(Tokens::as_raw_fd);
+    start_coordinator(&command, location, terms, tokens, kept, |why| {
+        if let Some(why) = why {
+            hint(goes_without(&why));
+        }
+    })
 }
 
 /// Starts the coordinator, the member of the table for `command`, and does not wait for it. The coordinator gets the
-/// tokens of the jobserver. When it has joined the table, it writes a byte to `joined`.
+/// tokens of the jobserver. Of the other open files of this process, it keeps `kept`. It calls `told` when it has
+/// joined the table, or with the reason why it cannot join.
 pub fn start_coordinator(
     command: &Pidfd,
     location: &Location,
     terms: &Terms,
     tokens: &mut Option<Tokens>,
-    joined: Option<&PipeWriter>,
+    kept: Option<RawFd>,
+    told: impl FnOnce(Option<String>),
 ) -> Result<(), String> {
     let name = format!("comity:{}", terms.process);
-    let kept = [tokens.as_ref().map(Tokens::as_raw_fd), joined.map(AsRawFd::as_raw_fd)].into_iter().flatten();
     let kept: Vec<RawFd> = iter::once(command.as_raw_fd()).chain(kept).collect();
-    let tell = || {
-        let _unread = joined.map(|mut joined| joined.write_all(b"1"));
-    };
-    detached::start(&name, &kept, || coordinate::run(command, location, terms, tokens.take(), tell))
+    detached::start(&name, &kept, || coordinate::run(command, location, terms, tokens.take(), told))
         .map_err(|error| format!("cannot start the coordinator process: {error}"))
 }
 
-/// Checks that the table can be used. This process makes the check, so that an error is reported even if the command
-/// ends before its coordinator joins the table.
-fn try_table(location: &Location, terms: &Terms) -> Result<(), TableError> {
-    if Snapshot::take(location)?.is_none() {
-        // Joining creates the table. No other member exists that would notice this short membership.
-        Member::join(location, &terms.profile())?;
-    }
-    Ok(())
+/// Creates the table. This process does it, so that an error is reported even if the command ends before its
+/// coordinator joins the table.
+pub fn create_table(location: &Location, terms: &Terms) -> Result<(), TableError> {
+    // Joining creates the table. No other member exists that would notice this short membership.
+    Member::join(location, &terms.profile()).map(drop)
 }
 
 /// Returns the reason why a command does not share cores if the kernel does not report the end of the command.

@@ -28,9 +28,9 @@ const HELP: &str = "Examples:
 
 Name a program by its slot in `comity table`, with a #, by its process number,
 or by its name. A label (`comity run --label`) is the name of its command. The
-number of any process of a `comity run` command stands for the whole command. A
-program follows a request after about 20 ms (two quanta of its policy), a
-command of `comity run` after at most 250 ms. The setting stays in effect until
+number of any process of a command (`comity run`, `comity adopt`) stands for the
+whole command. A program follows a request after about 20 ms (two quanta of its
+policy), a command after at most 250 ms. The setting stays in effect until
 you change it or the program leaves the table.
 
 --pause: The workers of the program begin no task. A worker with a task stops

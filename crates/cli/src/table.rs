@@ -39,7 +39,8 @@ Columns of a program:
                 coordinator has not run for 500 ms); dead
 
 More columns with --wide:
-  policy:       policy by which it shares cores; run: a `comity run` command
+  policy:       policy by which it shares cores. run, adopt: a command
+                of that verb
   awake:        awake workers; for a command, threads that run or wait for a
                 core
   workers:      all workers; for a command, the most cores that it may request
@@ -467,7 +468,7 @@ struct TableProgram {
     command: Option<String>,
     /// The current folder of the command. `null` if `command` is `null`.
     folder: Option<String>,
-    /// The policy by which the program shares cores; `run` for a command of `comity run`.
+    /// The policy by which the program shares cores; `run` or `adopt` for a command of that verb.
     policy: String,
     /// The weight.
     weight: u32,

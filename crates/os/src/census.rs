@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::iter;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::files::Owner;
@@ -129,18 +130,24 @@ pub fn number_of_this_process() -> Option<u64> {
     number(std::process::id(), &Stat::read("/proc/self/stat")?)
 }
 
-/// Returns the number that [`number_of_this_process`] returns in another process, if that process has the same PID
-/// namespace as this process. `None` if no process has the number `process`.
-pub fn number_of(process: u32) -> Option<u64> {
-    number(process, &Stat::of_process(process)?)
+/// Returns the process in which [`number_of_this_process`] returns `wanted`. `None` if it has ended, or if it has
+/// another PID namespace than this process. Takes 5 µs for each process of the machine.
+pub fn process_with_number(wanted: u64) -> Option<u32> {
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    let is_wanted =
+        |process: &u32| Stat::of_process(*process).is_some_and(|stat| number_in(&namespace, *process, &stat) == wanted);
+    processes().into_iter().find(is_wanted)
 }
 
 fn number(process: u32, stat: &Stat) -> Option<u64> {
-    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(number_in(&fs::read_link("/proc/self/ns/pid").ok()?, process, stat))
+}
+
+fn number_in(namespace: &Path, process: u32, stat: &Stat) -> u64 {
     let words = [u64::from(process), stat.start].map(u64::to_le_bytes);
     let bytes = namespace.as_os_str().as_encoded_bytes().iter().chain(words.as_flattened());
     // FNV-1a, so that programs built by different compilers compute the same number.
-    Some(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Returns the control groups of a process, in the kernel's format. `None` if the process has ended.
@@ -151,6 +158,12 @@ pub fn control_groups(process: u32) -> Option<String> {
 /// Returns all processes that this process may see.
 pub fn processes() -> Vec<u32> {
     numbers_in("/proc")
+}
+
+/// Returns the kernel's name of a process, of at most 15 bytes: the file name of its program, unless the process has
+/// changed it. Empty if the process has ended.
+pub fn name(process: u32) -> String {
+    fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim_end_matches('\n').to_owned()
 }
 
 /// Returns the effective user of a process, or `None` if the process has ended.
@@ -259,7 +272,7 @@ mod tests {
         let me = std::process::id();
         let stat = Stat::of_process(me).unwrap();
         assert!(number_of_this_process().is_some() && number_of_this_process() == number_of_this_process());
-        assert_eq!(number_of(me), number_of_this_process());
+        assert_eq!(number_of_this_process().and_then(process_with_number), Some(me));
         assert!(processes().contains(&me) && lives(me, stat.start) && !lives(me, stat.start + 1));
         std::thread::spawn(move || {
             let thread = ThreadId::current().as_raw() as u32;

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use comity::{Policy, ThreadPoolBuilder};
 use comity_os::cpu_clock;
-use comity_table::{COMMAND, Location, Member, Profile, Snapshot, this_program};
+use comity_table::{ADOPTED, Location, Member, Profile, Snapshot, this_program};
 use fib::fib;
 use member::{join, profile};
 use watchdog::Watchdog;
@@ -256,7 +256,7 @@ fn a_program_inside_of_an_adopted_command_joins_only_after_its_release() {
     for (nth, policy) in Policy::all().filter(Policy::shares_cores).enumerate() {
         watchdog.step(policy.to_string());
         let location = Location::At(folder.at(&nth.to_string()));
-        let profile = Profile { program: this_program(), policy: COMMAND.to_owned(), ..profile() };
+        let profile = Profile { program: this_program(), policy: ADOPTED.to_owned(), ..profile() };
         let command = Member::join(&location, &profile).unwrap();
         command.stand_for(std::process::id());
         let command = Cell::new(Some(command));

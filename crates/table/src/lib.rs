@@ -44,6 +44,6 @@ pub use map::{Location, TABLE_AROUND, TableError};
 pub use member::{Member, Profile, Siblings, View, this_program};
 pub use other_layout::{OtherLayout, other_layouts};
 pub use request::{RequestError, request};
-pub use snapshot::{COMMAND, Cleaned, Core, Life, Program, Snapshot, clean, path_to_clean};
+pub use snapshot::{ADOPTED, COMMAND, Cleaned, Core, Life, Program, Snapshot, clean, path_to_clean};
 pub use text::printable;
 pub use thieves::{REFUSALS, Thieves};

@@ -34,8 +34,11 @@ pub enum Life {
     Dead,
 }
 
-/// The [policy](Program::policy) of a command of `comity run` or `comity adopt`, whose coordinator is another process.
+/// The [policy](Program::policy) of a command of `comity run`.
 pub const COMMAND: &str = "run";
+
+/// The [policy](Program::policy) of a command of `comity adopt`.
+pub const ADOPTED: &str = "adopt";
 
 /// A program in the table.
 #[derive(Clone, Debug)]
@@ -118,7 +121,12 @@ impl Program {
     /// the process has ended, or is in another PID namespace. Then the numbers of the program's processes are of that
     /// namespace, too.
     pub fn keeper(&self) -> Option<u32> {
-        census::processes().into_iter().find(|process| census::number_of(*process) == Some(self.program))
+        census::process_with_number(self.program)
+    }
+
+    /// True for a command of `comity run` or `comity adopt`. Its coordinator is another process.
+    pub fn is_command(&self) -> bool {
+        self.policy == COMMAND || self.policy == ADOPTED
     }
 }
 
@@ -232,13 +240,19 @@ impl Snapshot {
         Ok(Some(Snapshot { cores: cores.collect(), programs }))
     }
 
-    /// Returns the command of `comity run` or `comity adopt` that a process of this PID namespace belongs to: a
-    /// command's first process is the process itself, or one of its ancestors.
+    /// Returns the command that a process of this PID namespace belongs to. On the way from the process to its
+    /// ancestors, it is the first program. `None` if that is a pool, which does not manage the processes that it
+    /// starts.
     pub fn command_of(&self, process: u32) -> Option<&Program> {
-        let mut commands = self.programs.iter().filter(|program| program.policy == COMMAND).peekable();
-        commands.peek()?;
-        let family: Vec<u32> = census::with_ancestors(process).collect();
-        commands.find(|program| family.contains(&program.pid) && program.keeper().is_some())
+        let is_of = |id: u32| self.programs.iter().find(|program| program.pid == id && program.keeper().is_some());
+        census::with_ancestors(process).find_map(is_of).filter(|program| program.is_command())
+    }
+
+    /// True if a process of this PID namespace belongs to a command of `comity adopt`. Fast if the table has no such
+    /// command.
+    pub fn is_adopted(&self, process: u32) -> bool {
+        self.programs.iter().any(|program| program.policy == ADOPTED)
+            && self.command_of(process).is_some_and(|program| program.policy == ADOPTED)
     }
 
     /// Returns the program's share among all programs that have work, in thousandths of a core. 0 if the program

@@ -33,6 +33,7 @@ use comity_os::writes;
 use comity_table::{CORES, CoreSet, STOPPED_AFTER};
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use super::roster::Roster;
 use super::terms::Terms;
 use super::tokens::Tokens;
 use super::tree::Tree;
@@ -54,6 +55,8 @@ pub struct Note {
     file: File,
     /// The time until which the command is halted. 0: it is not halted.
     rests_until: Cell<u64>,
+    /// The list of processes, if the command was adopted. The coordinator's tree takes it.
+    pub roster: Option<Roster>,
     /// The companion process. It ends when the coordinator drops this note. `None` in the companion itself.
     companion: Option<Beside>,
 }
@@ -62,7 +65,7 @@ impl Note {
     fn new() -> io::Result<Note> {
         let file = File::from(memfd_create("comity-note", MemfdFlags::CLOEXEC)?);
         writes::without_signals(|| file.set_len(BYTES as u64))?;
-        Ok(Note { file, rests_until: Cell::new(0), companion: None })
+        Ok(Note { file, rests_until: Cell::new(0), roster: None, companion: None })
     }
 
     /// Notes immediately, not only at the next look, that the command is halted until `until_ns`. 0: it is not
@@ -108,23 +111,30 @@ impl Note {
 pub fn start(terms: &Terms, roams: CoreSet, command: &Pidfd, tokens: Option<&Tokens>) -> io::Result<Note> {
     let (coordinator, mut note) = (Pidfd::of_this_process()?, Note::new()?);
     note.write([None; PLACES]);
+    let roster = terms.mark.is_none().then(Roster::new).transpose()?;
     let process = std::process::id();
     let kept = [coordinator.as_raw_fd(), note.file.as_raw_fd(), command.as_raw_fd()];
-    let kept: Vec<RawFd> = kept.into_iter().chain(tokens.map(Tokens::as_raw_fd)).collect();
+    let others = [tokens.map(Tokens::as_raw_fd), roster.as_ref().map(AsRawFd::as_raw_fd)];
+    let kept: Vec<RawFd> = kept.into_iter().chain(others.into_iter().flatten()).collect();
     let work = || {
-        watch(process, &coordinator, &note, terms, roams);
+        watch(process, &coordinator, &note, roster.as_ref(), terms, roams);
         if let Some(tokens) = tokens {
             tokens.outlive_coordinator(command);
         }
     };
-    note.companion = Some(detached::start_child(&format!("comity+{}", terms.process), &kept, work)?);
+    let companion = detached::start_child(&format!("comity+{}", terms.process), &kept, work)?;
+    (note.companion, note.roster) = (Some(companion), roster);
     Ok(note)
 }
 
-fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: CoreSet) {
+fn watch(process: u32, coordinator: &Pidfd, note: &Note, roster: Option<&Roster>, terms: &Terms, roams: CoreSet) {
     let place = Place::of(terms.process, terms.start);
     // The companion acts only if the coordinator is stopped. A coordinator that only waits for a core soon continues,
     // and it knows the affinity of each thread.
+    let of_all = |mut tree: Tree| {
+        roster.iter().for_each(|roster| tree.include(&roster.read()));
+        tree
+    };
     let is_stopped = || Stat::of_process(process).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     loop {
         let has_ended = coordinator.has_ended_within(PERIOD);
@@ -134,12 +144,12 @@ fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: C
             place.iter().for_each(Place::clear);
         }
         if rests_until.is_some_and(is_over) {
-            Tree::new(terms, roams).go_on_all();
+            of_all(Tree::new(terms, roams)).go_on_all();
         }
         if !places.is_empty() && (has_ended || silent > STOPPED_AFTER && is_stopped()) {
             for place in places {
                 // The tree restores the affinity of all threads that are confined to `place`, when it is dropped.
-                drop(Tree::confined(terms, roams, place));
+                drop(of_all(Tree::confined(terms, roams, place)));
             }
         }
         if has_ended {

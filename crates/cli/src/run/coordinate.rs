@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_console::loudness::hint;
+use comity_os::census::Stat;
 use comity_os::clock::now_ns;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::idle_clock;
@@ -22,7 +23,7 @@ use comity_os::throttle::Throttle;
 use comity_os::{cores, detached, task_group};
 use comity_protocol::Look;
 use comity_protocol::command::{self, Coordination, QUANTUM};
-use comity_table::{CoreSet, InForce, Location, Member, Own, Snapshot, Way, other_layouts};
+use comity_table::{CoreSet, InForce, Life, Location, Member, Own, Program, Snapshot, Way, other_layouts};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
@@ -48,25 +49,28 @@ const MISSED_SIGNAL: Duration = Duration::from_secs(1);
 const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves as the command's member of the table until the command has ended, or a signal asks this process to end.
-/// This process is a copy of the process that became the command, or that adopts it. `joined` is called if this process
-/// has joined the table.
-pub fn run(command: &Pidfd, location: &Location, terms: &Terms, mut tokens: Option<Tokens>, joined: impl FnOnce()) {
+/// This process is a copy of the process that became the command, or that adopts it.
+///
+/// `told` gets the reason if this process could not join the table, or `None` if it has joined.
+pub fn run(
+    command: &Pidfd,
+    location: &Location,
+    terms: &Terms,
+    mut tokens: Option<Tokens>,
+    told: impl FnOnce(Option<String>),
+) {
     let ended = Arc::new(AtomicBool::new(false));
     let registered = [SIGTERM, SIGINT, SIGHUP]
         .map(|signal| signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(|error| error.to_string()))
         .into_iter()
         .collect::<Result<Vec<_>, String>>();
-    let account = match registered {
-        Ok(_handlers) => Account::open(command, location, terms, tokens.as_ref()),
-        Err(why) => {
-            hint(super::goes_without(&why));
-            None
-        }
+    let account = registered.and_then(|_handlers| Account::open(command, location, terms, tokens.as_ref()));
+    let (account, why) = match account {
+        Ok(account) => (account, None),
+        Err(why) => (None, Some(why)),
     };
+    told(why);
     detached::fall_silent();
-    if account.is_some() {
-        joined();
-    }
     if let Some(account) = account {
         account.keep(command, location, terms, tokens, &ended);
     } else if let Some(tokens) = &mut tokens {
@@ -85,23 +89,31 @@ pub struct Account {
 }
 
 impl Account {
-    /// Opens the membership for a command that does not end within a quantum. This process must have one thread. If
-    /// the membership is not possible, prints the reason and other hints on standard error.
-    pub fn open(command: &Pidfd, location: &Location, terms: &Terms, tokens: Option<&Tokens>) -> Option<Account> {
+    /// Opens the membership. Returns `None` if the command ends within a quantum. This process must have one thread.
+    /// Prints hints about tables of other layouts on standard error.
+    ///
+    /// # Errors
+    /// The reason why the membership is not possible.
+    pub fn open(
+        command: &Pidfd,
+        location: &Location,
+        terms: &Terms,
+        tokens: Option<&Tokens>,
+    ) -> Result<Option<Account>, String> {
         if command.has_ended_within(QUANTUM) {
-            return None;
+            return Ok(None);
         }
         let profile = terms.profile();
         // The companion is a copy of this process, so it is started while this process has one thread. Without a
         // companion, the command stays confined or halted if this process is killed.
         let note = companion::start(terms, profile.may_use, command, tokens).ok();
-        let joined = Member::join(location, &profile).map_err(|why| hint(super::goes_without(&why.to_string())));
+        let joined = Member::join(location, &profile);
         for other in other_layouts(location) {
             hint(format!("comity: {other}"));
         }
-        let member = joined.ok()?;
+        let member = joined.map_err(|why| why.to_string())?;
         member.stand_for(terms.process);
-        Some(Account { member, may_use: profile.may_use, note })
+        Ok(Some(Account { member, may_use: profile.may_use, note }))
     }
 
     /// Keeps the membership until the command has ended, or a signal has set `ended`. Returns the history of the
@@ -119,7 +131,8 @@ impl Account {
         thread::scope(|scope| {
             let coordinator = Coordinator::begin(member, ended, terms, may_use, note);
             let jobs = tokens.map(|tokens| Jobs { tokens, location });
-            let coordinator = Coordinator { jobs, ..coordinator };
+            let adopted_at = terms.mark.is_none().then_some(location);
+            let coordinator = Coordinator { jobs, adopted_at, ..coordinator };
             let served = scope.spawn(|| coordinator.serve());
             while !ended.load(Ordering::Acquire) {
                 if command.has_ended_within(MISSED_SIGNAL) {
@@ -164,6 +177,8 @@ struct Coordinator<'a> {
     /// The limit on cores that applies now.
     most: u32,
     jobs: Option<Jobs<'a>>,
+    /// The table, if the command was adopted.
+    adopted_at: Option<&'a Location>,
 }
 
 /// The jobserver of a command.
@@ -223,6 +238,23 @@ struct Command<'a> {
 }
 
 impl Command<'_> {
+    /// Leaves out the processes of the adopted command that are members of the table now.
+    fn sort_out(&mut self, location: &Location) {
+        let Ok(Some(snapshot)) = Snapshot::take(location) else { return };
+        let others =
+            snapshot.programs.iter().filter(|program| program.slot != self.member.slot() && program.life != Life::Dead);
+        let is_inside = |program: &&Program| match self.tree.has_left_out(program.pid) {
+            Some(true) => true,
+            Some(false) => program.keeper().is_some(),
+            None => false,
+        };
+        let members: Vec<(u32, u64)> = others
+            .filter(is_inside)
+            .filter_map(|program| Some((program.pid, Stat::of_process(program.pid)?.start)))
+            .collect();
+        self.tree.sort_out(members);
+    }
+
     fn rests_until(&self, until_ns: u64) {
         if let Some(note) = &self.note {
             note.rests_until(until_ns);
@@ -236,13 +268,17 @@ impl Coordinator<'_> {
         ended: &'a AtomicBool,
         terms: &Terms,
         may_use: CoreSet,
-        note: Option<Note>,
+        mut note: Option<Note>,
     ) -> Coordinator<'a> {
         let policy = terms.policy.coordinator().expect("programs under the default policy share cores");
         member.publish_group(task_group::of_process(terms.process));
+        let mut tree = Tree::new(terms, may_use);
+        if let Some(roster) = note.as_mut().and_then(|note| note.roster.take()) {
+            tree.record(roster);
+        }
         Coordinator {
             coordination: Coordination::new(policy, terms.own(), terms.most, now_ns()),
-            command: Command { member, tree: Tree::new(terms, may_use), note, is_closed: false },
+            command: Command { member, tree, note, is_closed: false },
             ended,
             throttle: Throttle::of(terms.process),
             usable: terms.most,
@@ -259,6 +295,7 @@ impl Coordinator<'_> {
             is_resting: false,
             most: terms.cap(),
             jobs: None,
+            adopted_at: None,
         }
     }
 
@@ -343,6 +380,9 @@ impl Coordinator<'_> {
     /// Stops the command for a pause. Every call stops it again, because other programs may have continued it.
     fn pause(&mut self, told: InForce, now: u64) {
         self.command.rests_until(told.paused_until.unwrap_or(0));
+        if let Some(location) = self.adopted_at {
+            self.command.sort_out(location);
+        }
         self.command.tree.stop(Spared::Traced);
         (self.is_resting, self.command.is_closed) = (true, true);
         self.surveyed = Instant::now();
@@ -385,6 +425,9 @@ impl Coordinator<'_> {
     }
 
     fn survey(&mut self) {
+        if let Some(location) = self.adopted_at {
+            self.command.sort_out(location);
+        }
         let Command { member, tree, .. } = &mut self.command;
         let may_use = tree.survey();
         if let Some(stat) = tree.root().filter(|_| !self.is_weight_chosen) {

@@ -150,7 +150,13 @@ fn attend(
     };
     let command = Arc::new(command);
     // The account is opened before other threads start, because its companion is a copy of this process.
-    let account = location.as_ref().and_then(|location| Account::open(&command, location, terms, tokens.as_ref()));
+    let open = |location| Account::open(&command, location, terms, tokens.as_ref());
+    let account = location.as_ref().and_then(|location| {
+        open(location).unwrap_or_else(|why| {
+            hint(super::goes_without(&why));
+            None
+        })
+    });
     if account.is_none() {
         give_all(tokens);
     }

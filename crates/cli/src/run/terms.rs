@@ -1,7 +1,7 @@
 //! The parameters of a command's membership in the core table.
 
 use comity_policy::Policy;
-use comity_table::{COMMAND, CoreSet, Own, Profile, this_program};
+use comity_table::{ADOPTED, COMMAND, CoreSet, Own, Profile, this_program};
 
 /// The parameters of a command's membership in the core table.
 pub struct Terms {
@@ -12,8 +12,7 @@ pub struct Terms {
     /// The value of [`MARK`](super::tree::MARK) in the environments of the command's processes. `None`: they have no
     /// mark, because the command was adopted.
     pub mark: Option<String>,
-    /// Processes, each with its start time, that do not belong to the command, nor do the processes that they start.
-    /// They are members of the table themselves.
+    /// The processes of an adopted command, each with its start time, that are members of the table themselves.
     pub left_out: Vec<(u32, u64)>,
     /// The command's name for other programs.
     pub name: String,
@@ -40,7 +39,7 @@ impl Terms {
         Profile {
             program: this_program(),
             name: self.name.clone(),
-            policy: COMMAND.to_owned(),
+            policy: if self.mark.is_some() { COMMAND } else { ADOPTED }.to_owned(),
             weight: self.weight,
             workers: self.cap(),
             may_use: self.may_use,

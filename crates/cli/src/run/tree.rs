@@ -3,7 +3,7 @@
 //! A process belongs to the command if its parent belongs to it, and stays a process of the command when another
 //! process adopts it. If the parent ends before this module has seen the process in `/proc`, the process is recognized
 //! by its [`MARK`]. It must then have the same user as the coordinator. The processes of an adopted command have no
-//! mark. They are then recognized by their process group or session, if the command's first process leads it.
+//! mark: see [`adopted`].
 //!
 //! Threads are moved only within the affinity that their program or an administrator grants: see [`Mask`]. If a new
 //! thread has a mask that this module has set, the thread inherited the mask from the thread that started it. Before
@@ -36,6 +36,8 @@ use comity_protocol::Look;
 use comity_table::{CoreSet, TaskGroup};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 
+use super::adopted::{self, Adopted};
+use super::roster::Roster;
 use super::terms::Terms;
 
 /// The environment variable by which the processes of a command are found. Each command has a different value.
@@ -90,12 +92,17 @@ const CONTINUES: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]
 /// The signals that stop a process.
 const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
+/// The way in which a process of the command is recognized whose parent has ended.
+enum Descent {
+    /// The process has this entry in its environment, as `MARK=value`.
+    Marked(String),
+    /// The command was adopted.
+    Adopted(Adopted),
+}
+
 /// A command's processes.
 pub struct Tree {
-    /// The entry in the environments of the command's processes, as `MARK=value`. `None` if the command was adopted.
-    mark: Option<String>,
-    /// See [`Terms::left_out`].
-    left_out: Vec<(u32, u64)>,
+    descent: Descent,
     /// The first process of the command.
     root: u32,
     /// The start time of the first process. The command has no older process.
@@ -209,17 +216,19 @@ struct Thread {
 impl Tree {
     /// Returns the tree of a command that runs on any core in `roams`.
     pub fn new(terms: &Terms, roams: CoreSet) -> Tree {
-        let mark = terms.mark.as_ref().map(|mark| format!("{MARK}={mark}"));
-        Tree::of(terms.process, terms.start, mark, terms.left_out.clone(), roams)
+        let descent = match &terms.mark {
+            Some(mark) => Descent::Marked(format!("{MARK}={mark}")),
+            None => Descent::Adopted(Adopted::new(terms.process, terms.left_out.clone())),
+        };
+        Tree::of(terms.process, terms.start, descent, roams)
     }
 
-    fn of(root: u32, start: u64, mark: Option<String>, left_out: Vec<(u32, u64)>, roams: CoreSet) -> Tree {
+    fn of(root: u32, start: u64, descent: Descent, roams: CoreSet) -> Tree {
         let granted = affinity::granted();
         let mut mask = Mask::default();
         mask.learn(roams, granted);
         let mut tree = Tree {
-            mark,
-            left_out,
+            descent,
             root,
             start,
             roams: Thread { mask, found: roams },
@@ -576,15 +585,15 @@ impl Tree {
                     && census::user(id) == Some(files::user())
                     && census::has_rights_of_its_caller(id)
             };
-            let is_without_parent = |id: u32, stat: &Stat| match &self.mark {
-                Some(mark) => is_marked(id, mark),
-                None => self.is_left_behind(id, stat),
+            let has_parent = |stat: &Stat| self.processes.contains_key(&stat.parent);
+            let belongs = |id: u32, stat: &Stat| match &self.descent {
+                Descent::Marked(mark) => has_parent(stat) || is_marked(id, mark),
+                Descent::Adopted(adopted) => {
+                    (has_parent(stat) || adopted::is_left_behind(self.root, id, stat))
+                        && adopted.may_have(id, stat.start)
+                }
             };
-            let is_ours = |(id, stat): &(u32, Stat)| {
-                stat.start >= self.start
-                    && !self.left_out.contains(&(*id, stat.start))
-                    && (self.processes.contains_key(&stat.parent) || is_without_parent(*id, stat))
-            };
+            let is_ours = |(id, stat): &(u32, Stat)| stat.start >= self.start && belongs(*id, stat);
             let (ours, others): (Vec<_>, Vec<_>) = new.into_iter().partition(is_ours);
             new = others;
             if ours.is_empty() {
@@ -599,17 +608,97 @@ impl Tree {
             }
         }
         self.strangers.extend(new.into_iter().map(|(id, _)| id));
+        self.enlist(&found);
         found
     }
 
-    /// True for a process of the adopted command whose parent has ended: it is in the process group or in the session
-    /// that the first process leads, but its present parent is not. A process of another command has that command's
-    /// mark.
-    fn is_left_behind(&self, id: u32, stat: &Stat) -> bool {
-        let parent = Stat::of_process(stat.parent);
-        let is_in_group = stat.group == self.root && parent.is_none_or(|parent| parent.group != self.root);
-        let is_in_session = stat.session == self.root && parent.is_none_or(|parent| parent.session != self.root);
-        (is_in_group || is_in_session) && census::variable_of(id, MARK).is_none()
+    /// Writes each process to `roster` from now on, before it is confined or stopped.
+    pub fn record(&mut self, roster: Roster) {
+        if let Descent::Adopted(adopted) = &mut self.descent {
+            adopted.roster = Some(roster);
+        }
+        let all: Vec<u32> = self.processes.keys().copied().collect();
+        self.enlist(&all);
+    }
+
+    fn enlist(&mut self, new: &[u32]) {
+        let Descent::Adopted(Adopted { roster: Some(roster), .. }) = &mut self.descent else { return };
+        if new.is_empty() {
+            return;
+        }
+        let new: Vec<(u32, u64)> = new.iter().map(|id| (*id, self.processes[id].start)).collect();
+        roster.add(&new);
+        if roster.is_long(self.processes.len()) {
+            roster.keep(|(id, start)| self.processes.get(id).is_some_and(|process| process.start == *start));
+        }
+    }
+
+    /// Adds the processes that a coordinator has written to its roster, and those that they have started.
+    pub fn include(&mut self, listed: &[(u32, u64)]) {
+        for (id, start) in listed {
+            if let Some(stat) = Stat::of_process(*id).filter(|stat| stat.start == *start) {
+                self.strangers.remove(id);
+                self.processes
+                    .entry(*id)
+                    .or_insert_with(|| Process::new(&stat, ThreadActivity::default(), self.granted));
+            }
+        }
+        self.find();
+    }
+
+    /// True if the adopted command has this process, or has left it out as a member of the table. `None` if it has
+    /// neither.
+    pub fn has_left_out(&self, id: u32) -> Option<bool> {
+        let Descent::Adopted(adopted) = &self.descent else { return None };
+        let is_left_out = adopted.left_out.iter().any(|(other, _)| *other == id);
+        (is_left_out || self.processes.contains_key(&id)).then_some(is_left_out)
+    }
+
+    /// Updates which processes inside of an adopted command are `members` of the table themselves. Gives up processes
+    /// that are members, or have become the processes of another command. Processes that are no members any more belong
+    /// to this command again.
+    pub fn sort_out(&mut self, members: Vec<(u32, u64)>) {
+        let Descent::Adopted(adopted) = &mut self.descent else { return };
+        if adopted.left_out != members {
+            adopted.left_out = members;
+            self.strangers.clear();
+        }
+        let mut given_up: HashSet<u32> = self
+            .processes
+            .iter()
+            .filter(|(id, process)| **id != self.root && !adopted.may_have(**id, process.start))
+            .map(|(id, _)| *id)
+            .collect();
+        if given_up.is_empty() {
+            return;
+        }
+        let parents: Vec<(u32, u32)> =
+            self.processes.keys().filter_map(|id| Some((*id, Stat::of_process(*id)?.parent))).collect();
+        // A process stands after its parent in this order only if it has a higher number. So the passes repeat.
+        while parents.iter().any(|(id, parent)| given_up.contains(parent) && given_up.insert(*id)) {}
+        for id in given_up {
+            self.give_up(id);
+        }
+        if let Descent::Adopted(Adopted { roster: Some(roster), .. }) = &mut self.descent {
+            roster.keep(|(id, start)| self.processes.get(id).is_some_and(|process| process.start == *start));
+        }
+    }
+
+    /// Forgets a process, which runs on as before the adoption. A mask that another coordinator has set stays.
+    fn give_up(&mut self, id: u32) {
+        let Some(process) = self.processes.remove(&id) else { return };
+        if process.membership == Some(Membership::Inside) {
+            self.freezer.iter().for_each(|freezer| freezer.put_back(id));
+        }
+        for (number, Thread { mut mask, found }) in process.threads {
+            let thread = ThreadId::from_raw(number as i32);
+            if mask.note(None).is_some() && affinity::of(thread) == found {
+                affinity::confine(thread, mask.cores());
+            }
+        }
+        if self.stopped.remove(&(id, process.start)) {
+            Pidfd::of_process(id, process.start).map(|process| process.go_on());
+        }
     }
 
     /// Confines the threads of the command to these cores, within their own affinities. `None` restores their
@@ -811,7 +900,7 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let (process, thread) = (child.id(), ThreadId::from_raw(child.id() as i32));
         let start = Stat::of_process(process).unwrap().start;
-        let mut tree = Tree::of(process, start, None, Vec::new(), all);
+        let mut tree = Tree::of(process, start, Descent::Marked("none".to_owned()), all);
         tree.confine(Some(one));
         assert_eq!(affinity::of(thread), one);
         for cores in [other, one] {

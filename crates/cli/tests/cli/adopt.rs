@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::run::{BURN, Running, children, coordinator, cores, is_empty, mask, place, run};
+use crate::run::{BURN, Running, children, coordinator, cores, is_empty, mask, place, run, state};
 use crate::set::is_set;
 use crate::{comity_at, send, table_at, wait_until};
 
@@ -65,7 +65,6 @@ fn what_a_process_has_started_shares_cores_until_it_is_released() {
     if cores() == 2 {
         wait_until("its processes are confined", || are(false));
     }
-    let first = coordinator(plain.id());
     assert_eq!(adopted(&table, &["--release", "old"]), format!("#0 old (process {id}): released.\n"));
     assert!(plain.entry(&table).is_none() && are(true) && children(plain.id()).len() == 2);
     wait_until("the other is in the table", || other.entry(&table).is_some());
@@ -75,7 +74,6 @@ fn what_a_process_has_started_shares_cores_until_it_is_released() {
     if cores() == 2 {
         wait_until("its processes are confined again", || are(false));
     }
-    wait_until("its parent has waited for the first coordinator", || coordinator(plain.id()) != first);
     send("KILL", coordinator(plain.id()).unwrap());
     wait_until("they are free although the coordinator is gone", || are(true));
 }
@@ -109,27 +107,110 @@ fn a_process_without_its_parent_belongs_to_its_group() {
 #[test]
 fn members_inside_stay_members_and_later_commands_are_a_part() {
     let (folder, table) = place();
-    let errors = folder.path().join("errors");
-    let script =
-        "$0 run --label inner sleep 1000 & read line; $0 run --cores 1 sh -c 'echo $COMITY_TABLE; sleep 1000' 2>$1";
+    let (errors, said) = (folder.path().join("errors"), folder.path().join("said"));
+    let script = "$0 run --label inner sh -c 'sleep 1000 & wait' & read line; \
+                  $0 run --cores 1 sh -c 'echo $COMITY_TABLE >$0; sleep 1000' $2 2>$1";
     let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_comity")]).arg(&errors).env("COMITY_TABLE", &table);
-    command.env("XDG_CONFIG_HOME", crate::NO_CONFIG).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    command.args(["-c", script, env!("CARGO_BIN_EXE_comity")]).args([&errors, &said]).env("COMITY_TABLE", &table);
+    command.env("XDG_CONFIG_HOME", crate::NO_CONFIG).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
     let mut plain = Running { child: command.spawn().unwrap() };
-    let has = |name: &str| programs(&table).iter().any(|program| program["name"] == name && program["obeys"] == true);
-    wait_until("the command inside is a member", || has("inner"));
+    let named = |name: &str| {
+        let mut programs = programs(&table).into_iter();
+        let found = programs.find(|program| program["name"] == name && program["obeys"] == true)?;
+        Some(found["pid"].as_u64().unwrap() as u32)
+    };
+    wait_until("the command inside is a member", || named("inner").is_some_and(|id| children(id).len() == 1));
     let told = adopted(&table, &["--label", "outer", &plain.id().to_string()]);
     let [first, left_out] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
-    assert!(
-        first.ends_with("outer (process {}) shares cores.".replace("{}", &plain.id().to_string()).as_str()),
-        "{told}"
-    );
+    assert!(first.ends_with(&format!("outer (process {}) shares cores.", plain.id())), "{told}");
     assert!(left_out.starts_with("Left out: #") && left_out.contains("inner (process "), "{told}");
+    let child = children(named("inner").unwrap())[0];
+    assert!(is_set(&table, &[&child.to_string(), "--weight", "70"]).contains(" inner (process "));
+    refused(&table, &[&child.to_string()], "is a part of #0 inner");
     plain.child.stdin.take().unwrap().write_all(b"\n").unwrap();
-    let said = || fs::read_to_string(&errors).unwrap_or_default();
-    wait_until("the later command has begun", || !said().is_empty());
-    assert!(said().starts_with("comity: this is inside an adopted command and shares the cores"), "{}", said());
-    assert_eq!(programs(&table).len(), 2);
+    let read = |file: &Path| fs::read_to_string(file).unwrap_or_default();
+    wait_until("the later command has begun", || read(&said) == "off\n");
+    let errors = read(&errors);
+    assert!(errors.starts_with("comity: this is inside an adopted command and shares the cores"), "{errors}");
+    // A command that has begun after it would join the table after it.
+    let other = Running::start(&table, &["sleep", "1000"]);
+    wait_until("the other is a member", || other.entry(&table).is_some());
+    assert_eq!(programs(&table).len(), 3);
+    is_set(&table, &["outer", "--pause", "10m"]);
+    wait_until("it is paused", || state(plain.id()) == Some('T'));
+    assert!(state(child) != Some('T'));
+    is_set(&table, &["outer", "--resume"]);
+}
+
+#[test]
+fn a_command_inside_that_is_released_belongs_to_the_outer_one() {
+    let (_folder, table) = place();
+    let outer = start(&["sh", "-c", "sleep 1000 & wait"]);
+    wait_until("it has begun", || children(outer.id()).len() == 1);
+    let inner = children(outer.id())[0].to_string();
+    adopted(&table, &["--label", "inner", &inner]);
+    assert!(adopted(&table, &["--label", "outer", &outer.id().to_string()]).contains("Left out: #0 inner"));
+    send("STOP", coordinator(inner.parse().unwrap()).unwrap());
+    adopted(&table, &["--release", "inner"]);
+    refused(&table, &[&inner], "is a part of #1 outer");
+    is_set(&table, &["outer", "--pause", "10m"]);
+    wait_until("both are paused", || [outer.id(), inner.parse().unwrap()].iter().all(|id| state(*id) == Some('T')));
+}
+
+#[test]
+fn a_process_has_one_coordinator() {
+    let (_folder, table) = place();
+    let plain = start(&["sleep", "1000"]);
+    let id = plain.id().to_string();
+    let adopt = || comity_at(&table).args(["adopt", &id]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let calls: Vec<_> = std::iter::repeat_with(adopt).take(4).collect();
+    let succeeded = calls.into_iter().filter_map(|mut call| call.wait().unwrap().success().then_some(())).count();
+    assert_eq!((succeeded, programs(&table).len()), (1, 1));
+    refused(&table, &[&coordinator(plain.id()).unwrap().to_string()], "is a coordinator of Comity");
+    let (_folder, elsewhere) = place();
+    refused(&elsewhere, &[&id], "which uses another table");
+}
+
+/// The process is in a session of its own, and its parent has ended. The coordinator knows it from before.
+#[test]
+fn a_coordinator_that_is_killed_leaves_no_orphan_stopped() {
+    let (folder, table) = place();
+    let [file, end] = ["begun", "end"].map(|name| folder.path().join(name));
+    let script = "(setsid sh -c 'echo $$ >$0; sleep 1000' $0 & until [ -e $1 ]; do sleep 0.02; done) & exec sleep 1000";
+    let plain = start(&["sh", "-c", script, file.to_str().unwrap(), end.to_str().unwrap()]);
+    let orphan = || fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
+    wait_until("it has begun", || orphan().is_some());
+    let orphan = orphan().unwrap();
+    adopted(&table, &["--label", "killed", &plain.id().to_string()]);
+    let parent = children(plain.id());
+    fs::write(end, "").unwrap();
+    wait_until("its parent has ended", || parent.iter().all(|id| matches!(state(*id), None | Some('Z'))));
+    is_set(&table, &["killed", "--pause", "10m"]);
+    let all = |wanted: bool| [plain.id(), orphan].iter().all(|id| (state(*id) == Some('T')) == wanted);
+    wait_until("it is paused", || all(true));
+    send("KILL", coordinator(plain.id()).unwrap());
+    wait_until("it continues", || all(false));
+    send("KILL", orphan);
+}
+
+/// A process that has become a command of its own meanwhile: its environment has another mark.
+#[test]
+fn a_process_that_becomes_another_command_is_given_up() {
+    let (folder, table) = place();
+    let end = folder.path().join("end");
+    let script = "(until [ -e $0 ]; do sleep 0.02; done; exec env COMITY_RUN=1-1 sleep 1000) & wait";
+    let plain = start(&["sh", "-c", script, end.to_str().unwrap()]);
+    wait_until("it has begun", || children(plain.id()).len() == 1);
+    let child = children(plain.id())[0];
+    adopted(&table, &["--label", "outer", &plain.id().to_string()]);
+    fs::write(end, "").unwrap();
+    wait_until("it is another program", || {
+        fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name == "sleep\n")
+            && fs::read_to_string(format!("/proc/{child}/environ")).is_ok_and(|all| all.contains("COMITY_RUN=1-1"))
+    });
+    is_set(&table, &["outer", "--pause", "10m"]);
+    wait_until("the others are paused", || state(plain.id()) == Some('T'));
+    assert_eq!(state(child), Some('S'));
 }
 
 #[test]
@@ -138,13 +219,18 @@ fn a_process_that_cannot_be_adopted_is_said_why() {
     refused(&table, &["1"], "process 1 is the parent of all orphans");
     refused(&table, &["4194305"], "process 4194305 cannot be found");
     let mut ended = start(&["true"]);
-    wait_until("it has ended", || fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z "));
+    wait_until("it has ended", || state(ended.id()) == Some('Z'));
     refused(&table, &[&ended.id().to_string()], "cannot be found");
     ended.child.wait().unwrap();
     let elsewhere = place();
     let command = Running::start(&elsewhere.1, &["sleep", "1000"]);
     wait_until("it has begun", || command.entry(&elsewhere.1).is_some());
-    refused(&table, &[&command.id().to_string()], "is a part of a `comity run` command that uses another table");
+    refused(&table, &[&command.id().to_string()], "which uses another table");
+    refused(Path::new("/nonexistent/table"), &[&std::process::id().to_string()], "'/nonexistent/table'");
+    if rustix::process::geteuid().is_root() {
+        let other = Running { child: Command::new("sleep").arg("1000").uid(65534).process_group(0).spawn().unwrap() };
+        refused(&table, &[&other.id().to_string()], "belongs to another user (65534)");
+    }
     refused(Path::new("off"), &["4711"], "COMITY_TABLE is off");
     for words in [&["x"][..], &["#3"], &["0"], &[], &["--release", "--cores", "1", "1"]] {
         assert_eq!(adopt(&table, words).status.code(), Some(2), "{words:?}");

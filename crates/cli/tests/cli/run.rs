@@ -89,7 +89,15 @@ pub fn children(process: u32) -> Vec<u32> {
 pub fn coordinator(command: u32) -> Option<u32> {
     let wanted = format!("comity:{command}\n");
     let mut all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    all.find(|id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == wanted))
+    all.find(|id: &u32| {
+        fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == wanted) && state(*id) != Some('Z')
+    })
+}
+
+/// Returns the state of a process, as the kernel names it. `None` if the process has ended.
+pub fn state(process: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Returns how many times a process's threads have waited for something.

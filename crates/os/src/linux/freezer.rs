@@ -147,6 +147,12 @@ impl Freezer {
         enter(&self.place.folder, process).is_ok()
     }
 
+    /// Moves a process of the group back to the parent group.
+    pub fn put_back(&self, process: u32) {
+        // The process may have ended.
+        let _ = enter(&self.place.outside, process);
+    }
+
     /// Freezes all processes of the group. Returns false if the group was removed.
     pub fn freeze(&self) -> bool {
         self.switch.write_all_at(b"1", 0).is_ok()
