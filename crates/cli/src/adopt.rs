@@ -5,11 +5,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use comity_console::loudness::hint;
 use comity_console::{Failure, output, parse};
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::ThreadId;
@@ -19,7 +20,7 @@ use comity_table::{ADOPTED, Location, Program, Snapshot, TableError};
 use rustix::fs::{FlockOperation, flock};
 use signal_hook::consts::SIGTERM;
 
-use crate::run::{self, MARK, Terms, Tree};
+use crate::run::{self, MARK, Terms, Tokens, Tree, jobserver};
 use crate::set::{self, Target, snapshot_of, title};
 use crate::{label, weight};
 
@@ -45,8 +46,9 @@ group or session if it leads them. Not taken in:
 What starts later inside of the command is a part of it. This includes programs
 that would join the table, and commands of `comity run`.
 
-Some things need a start by `comity run`: a jobserver for builds, the variables
-of --cores, and a nice value for a weight below 100.
+A build inside gets a jobserver if it is started by `comity run make`. Some
+things need a start of the whole command by `comity run`: the variables of
+--cores, and a nice value for a weight below 100.
 
 If the coordinator, a process with the name comity:PID, is killed, the processes
 get back their affinity after half a second, and share cores no more.
@@ -116,13 +118,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Another `comity adopt` waits until the coordinator has joined, so that it sees this membership.
     let _alone = lock(&location.path()).map_err(Failure::Run)?;
     let snapshot = snapshot_of(&location)?;
-    is_free(process, &snapshot).map_err(Failure::Run)?;
+    if let Some(why) = shares_already(process, &snapshot) {
+        hint(format!("comity: {why}"));
+        return Ok(());
+    }
+    is_free(process).map_err(Failure::Run)?;
     let left_out = members_in(process, &snapshot);
     terms.left_out =
         left_out.iter().filter_map(|program| Some((program.pid, Stat::of_process(program.pid)?.start))).collect();
     let command = Pidfd::of_process(process, stat.start).ok_or_else(|| Failure::Run(gone(process)))?;
     let taken_in = Tree::new(&terms, may_use).ids().count();
-    join(&command, &location, &terms).map_err(Failure::Run)?;
+    let tokens = jobserver::for_adopted(process, stat.start);
+    let tokens = tokens.inspect_err(|why| hint(format!("comity: cannot make a jobserver: {why}"))).ok();
+    join(&command, &location, &terms, tokens).map_err(Failure::Run)?;
     let snapshot = snapshot_of(&location)?;
     let entry = snapshot.programs.iter().find(|program| program.pid == process && program.policy == ADOPTED);
     let name = entry.map_or_else(|| format!("process {process}"), title);
@@ -162,16 +170,19 @@ fn check(process: u32) -> Result<Stat, String> {
     Ok(stat)
 }
 
-/// Checks that the process does not belong to another command or program that shares cores, in any table.
-fn is_free(process: u32, snapshot: &Snapshot) -> Result<(), String> {
+/// Says that the process shares cores already, as a member of the table or as a part of a command.
+fn shares_already(process: u32, snapshot: &Snapshot) -> Option<String> {
     let is_it = |program: &&Program| program.pid == process && program.keeper().is_some();
     if let Some(member) = snapshot.programs.iter().find(is_it) {
-        return Err(format!("{} is a member of the table already. Change it with `comity set`", title(member)));
+        return Some(format!("{} is a member of the table already. Change it with `comity set`", title(member)));
     }
-    if let Some(command) = snapshot.command_of(process) {
-        return Err(format!("process {process} is a part of {}. Change that with `comity set`", title(command)));
-    }
-    // Coordinators of other tables, and of processes that have changed their environment.
+    let command = snapshot.command_of(process)?;
+    Some(format!("process {process} is a part of {}. Change that with `comity set`", title(command)))
+}
+
+/// Checks that the process does not belong to a command of another table.
+fn is_free(process: u32) -> Result<(), String> {
+    // A process may have changed its environment, so its coordinator is looked for, too.
     let me = rustix::process::geteuid().as_raw();
     let of_name = |id: u32| census::name(id).strip_prefix("comity:")?.parse::<u32>().ok();
     // A coordinator that has ended keeps its name until its parent has waited for it.
@@ -229,17 +240,18 @@ fn name_of(process: u32) -> String {
 }
 
 /// Starts the coordinator, and waits until it has joined the table.
-fn join(command: &Pidfd, location: &Location, terms: &Terms) -> Result<(), String> {
+fn join(command: &Pidfd, location: &Location, terms: &Terms, mut tokens: Option<Tokens>) -> Result<(), String> {
     /// The coordinator writes this to the pipe if it has joined.
     const JOINED: &str = "joined";
     let (mut reader, mut writer) = io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
-    let kept = Some(writer.as_raw_fd());
+    let kept: Vec<RawFd> =
+        [Some(writer.as_raw_fd()), tokens.as_ref().map(Tokens::as_raw_fd)].into_iter().flatten().collect();
     let tell = |why: Option<String>| {
         // The coordinator is a copy of this process, which ends with the pipe if it waits no more.
         let _unread = writer.write_all(why.as_deref().unwrap_or(JOINED).as_bytes());
         drop(writer);
     };
-    run::start_coordinator(command, location, terms, &mut None, kept, tell)?;
+    run::start_coordinator(command, location, terms, &mut tokens, &kept, tell)?;
     let mut told = String::new();
     let _without = reader.read_to_string(&mut told);
     match told.as_str() {

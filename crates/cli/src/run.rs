@@ -12,7 +12,7 @@ mod companion;
 mod coordinate;
 mod defaults;
 mod history;
-mod jobserver;
+pub mod jobserver;
 mod report;
 mod roster;
 mod terms;
@@ -43,7 +43,7 @@ pub use self::adopted::is_of_comity;
 use self::defaults::Defaults;
 use self::jobserver::Style;
 pub use self::terms::Terms;
-use self::tokens::Tokens;
+pub use self::tokens::Tokens;
 pub use self::tree::{MARK, Tree, command_lives, mark};
 use crate::{label, weight};
 
@@ -127,9 +127,10 @@ jobserver, by the protocol of GNU make. MAKEFLAGS names it. make without -j,
 ninja from 1.13, cargo, rustc and GCC's -flto=auto use it. A jobserver that
 MAKEFLAGS already names stays in force if it works. With GNU make before 4.4,
 the jobserver is a pipe: a program that closes inherited descriptors keeps its
-builds from finding it. --report names them. `make -j8` and `ninja -j8` use no
-jobserver. In a script, cargo ignores -j if it has a jobserver. A Makefile that
-is not ready for several jobs needs --no-jobserver.
+builds from finding it. --report names them. `comity -q run make` inside opens
+the pipe again. `make -j8` and `ninja -j8` use no jobserver. In a script, cargo
+ignores -j if it has a jobserver. A Makefile that is not ready for several jobs
+needs --no-jobserver.
 
 Two files have defaults for weight, cores, label and jobserver: .comity.toml in
 the current folder or a folder above it, and ~/.config/comity.toml. For example:
@@ -216,6 +217,17 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
+impl Arguments {
+    /// Returns the form of the jobserver. `None`: no jobserver.
+    fn style(&self, defaults: &Defaults) -> Option<Style> {
+        match self.jobserver {
+            Some(style) => Some(style),
+            None if self.no_jobserver => None,
+            None => defaults.jobserver.unwrap_or(Some(Style::Auto)),
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Cores {
     Auto,
@@ -236,9 +248,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let is_marked = outer.is_some() && tree::outer_command_lives();
     let location = Location::from_environment().or(outer).and_then(rooted);
     let seen = location.as_ref().map_or(Ok(None), Snapshot::take);
-    let is_part =
-        is_marked || seen.as_ref().is_ok_and(|seen| seen.as_ref().is_some_and(|seen| seen.is_adopted(process_id)));
-    let defaults = if is_part { Defaults::default() } else { Defaults::read()? };
+    let adopted = || seen.as_ref().ok()?.as_ref()?.adopted_around(process_id)?.keeper();
+    let adopted = if is_marked { None } else { adopted() };
+    let is_part = is_marked || adopted.is_some();
+    let defaults = if is_marked { Defaults::default() } else { Defaults::read()? };
+    let style = arguments.style(&defaults);
     let number = match arguments.cores {
         None => defaults.cores,
         Some(Cores::Auto) => None,
@@ -270,6 +284,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         command.env("COMITY_TABLE", "off");
         if let Some(location) = &location {
             command.env(comity_table::TABLE_AROUND, location.to_text());
+        }
+        match (style, adopted) {
+            (Some(style), Some(coordinator)) => {
+                jobserver::offer_outer(&mut command, &arguments.command, style, desired.unwrap_or(most), coordinator);
+            }
+            (Some(_), None) => jobserver::reopen(),
+            (None, _) => {}
         }
         return Err(not_started(program, &command.exec()));
     }
@@ -336,11 +357,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let tried = seen.and_then(|seen| if seen.is_none() { create_table(location, &terms) } else { Ok(()) });
         tried.as_ref().inspect_err(|error| hint(goes_without(&error.to_string()))).is_ok()
     });
-    let style = match arguments.jobserver {
-        Some(style) => Some(style),
-        None if arguments.no_jobserver => None,
-        None => defaults.jobserver.unwrap_or(Some(Style::Auto)),
-    };
     let mut tokens = location
         .as_ref()
         .and(style)
@@ -383,9 +399,6 @@ fn is_part_of_another(arguments: &Arguments, outer: &str) -> String {
     if arguments.label.is_some() {
         without.push("--label has no effect".to_owned());
     }
-    if arguments.jobserver.is_some() || arguments.no_jobserver {
-        without.push("--jobserver and --no-jobserver have no effect".to_owned());
-    }
     if arguments.report.is_some() {
         without.push("--report has no effect".to_owned());
     }
@@ -419,8 +432,8 @@ pub fn name(program: &OsStr) -> String {
 /// Starts the coordinator of this process. It prints the reason if it cannot join the table.
 fn become_command(location: &Location, terms: &Terms, tokens: &mut Option<Tokens>) -> Result<(), String> {
     let command = Pidfd::of_this_process().map_err(|error| unwatched(&error))?;
-    let kept = tokens.as_ref().map(Tokens::as_raw_fd);
-    start_coordinator(&command, location, terms, tokens, kept, |why| {
+    let kept: Vec<RawFd> = tokens.as_ref().map(Tokens::as_raw_fd).into_iter().collect();
+    start_coordinator(&command, location, terms, tokens, &kept, |why| {
         if let Some(why) = why {
             hint(goes_without(&why));
         }
@@ -435,11 +448,11 @@ pub fn start_coordinator(
     location: &Location,
     terms: &Terms,
     tokens: &mut Option<Tokens>,
-    kept: Option<RawFd>,
+    kept: &[RawFd],
     told: impl FnOnce(Option<String>),
 ) -> Result<(), String> {
     let name = format!("comity:{}", terms.process);
-    let kept: Vec<RawFd> = iter::once(command.as_raw_fd()).chain(kept).collect();
+    let kept: Vec<RawFd> = iter::once(command.as_raw_fd()).chain(kept.iter().copied()).collect();
     detached::start(&name, &kept, || coordinate::run(command, location, terms, tokens.take(), told))
         .map_err(|error| format!("cannot start the coordinator process: {error}"))
 }

@@ -248,11 +248,11 @@ impl Snapshot {
         census::with_ancestors(process).find_map(is_of).filter(|program| program.is_command())
     }
 
-    /// True if a process of this PID namespace belongs to a command of `comity adopt`. Fast if the table has no such
-    /// command.
-    pub fn is_adopted(&self, process: u32) -> bool {
-        self.programs.iter().any(|program| program.policy == ADOPTED)
-            && self.command_of(process).is_some_and(|program| program.policy == ADOPTED)
+    /// Returns the command of `comity adopt` that a process of this PID namespace belongs to. Fast if the table has no
+    /// such command.
+    pub fn adopted_around(&self, process: u32) -> Option<&Program> {
+        self.programs.iter().find(|program| program.policy == ADOPTED)?;
+        self.command_of(process).filter(|program| program.policy == ADOPTED)
     }
 
     /// Returns the program's share among all programs that have work, in thousandths of a core. 0 if the program

@@ -74,6 +74,10 @@ pub fn run(
     if let Some(account) = account {
         account.keep(command, location, terms, tokens, &ended);
     } else if let Some(tokens) = &mut tokens {
+        // An adopted command does not know the jobserver yet.
+        if terms.mark.is_none() {
+            return tokens.remove();
+        }
         tokens.look_alone(terms.cap());
         while !ended.load(Ordering::Acquire) && !command.has_ended_within(MISSED_SIGNAL) {}
         tokens.remove();

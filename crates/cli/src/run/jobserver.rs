@@ -6,16 +6,17 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, IntoRawFd, RawFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum;
 use comity_console::loudness::{detail, hint};
-use comity_os::environment;
 use comity_os::jobserver::{Inherited, inherited};
+use comity_os::{census, environment, files};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use super::tokens::Tokens;
@@ -32,6 +33,19 @@ pub enum Style {
     /// Two inherited descriptors, for all versions of GNU make, cargo and rustc
     Pipe,
 }
+
+impl Style {
+    fn is_fifo(self) -> bool {
+        match self {
+            Style::Auto => is_fifo_known(),
+            Style::Fifo => true,
+            Style::Pipe => false,
+        }
+    }
+}
+
+/// The prefix of the names of FIFOs.
+const FIFO: &str = "comity-jobs-";
 
 /// The least number of an inherited descriptor, and the least if a limit on open files forbids the first. Scripts
 /// redirect descriptors with small numbers.
@@ -51,24 +65,93 @@ pub fn offer(command: &mut Command, words: &[OsString], style: Style, most: u32,
         Inherited::Gone(why) => hint(format!("comity: {why}. The command gets another jobserver.")),
         Inherited::Nothing => {}
     }
-    let is_fifo = match style {
-        Style::Auto => is_fifo_known(),
-        Style::Fifo => true,
-        Style::Pipe => false,
-    };
-    let made = if is_fifo { fifo(mark) } else { pipe() };
+    let made = if style.is_fifo() { fifo(mark) } else { pipe() };
     let (mut tokens, auth) = made.inspect_err(|why| hint(format!("comity: cannot make a jobserver: {why}"))).ok()?;
+    announce(command, most, &auth).into_iter().for_each(|limit| tokens.limit(limit));
+    Some(tokens)
+}
+
+/// Sets the variables of a command that name the jobserver `auth`. Returns the limits on jobs that they had.
+fn announce(command: &mut Command, most: u32, auth: &str) -> Vec<Option<u32>> {
     detail(|| format!("comity: jobs: limited by a jobserver ({auth})"));
-    for (variable, flags) in flags() {
-        // cargo and rustc read MAKEFLAGS if the other variable is not set.
-        if variable == VARIABLES[0] || flags.is_some() {
-            let flags = flags.unwrap_or_default();
-            let (flags, limit) = with_jobserver(&flags.to_string_lossy(), most, &auth);
-            command.env(variable, flags);
-            tokens.limit(limit);
+    // cargo and rustc read MAKEFLAGS if the other variable is not set.
+    let is_needed = |(variable, flags): &(&str, Option<OsString>)| *variable == VARIABLES[0] || flags.is_some();
+    let of = |(variable, flags): (&str, Option<OsString>)| {
+        let (flags, limit) = with_jobserver(&flags.unwrap_or_default().to_string_lossy(), most, auth);
+        command.env(variable, flags);
+        limit
+    };
+    flags().into_iter().filter(is_needed).map(of).collect()
+}
+
+/// Makes the jobserver for the commands that `comity run` will start inside of the adopted command with this first
+/// process. It is a FIFO, which [`offer_outer`] finds among the coordinator's files.
+///
+/// # Errors
+/// If the FIFO cannot be made.
+pub fn for_adopted(process: u32, start: u64) -> io::Result<Tokens> {
+    fifo_at(&format!("{process}-{start}"))
+}
+
+/// Offers a part of an adopted command the jobserver that the command's coordinator serves.
+pub fn offer_outer(command: &mut Command, words: &[OsString], style: Style, most: u32, coordinator: u32) {
+    if (style == Style::Auto && gives_jobs(words)) || matches!(inherited(), Inherited::Works) {
+        return;
+    }
+    let files = fs::read_dir(format!("/proc/{coordinator}/fd")).into_iter().flatten().flatten();
+    let is_fifo = |path: &PathBuf| {
+        path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(FIFO))
+            && fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_fifo() && file.uid() == files::user())
+    };
+    let fifo = files.filter_map(|file| fs::read_link(file.path()).ok()).find(is_fifo);
+    let Some(path) = fifo else { return };
+    let auth = if style.is_fifo() {
+        Ok(format!("fifo:{}", path.display()))
+    } else {
+        // The coordinator has the FIFO open, so the calls do not wait.
+        let open = |end: &mut OpenOptions| inherit(&end.open(&path)?);
+        open(OpenOptions::new().read(true)).and_then(|read| {
+            let write = open(OpenOptions::new().write(true))?;
+            Ok(format!("{read},{write}"))
+        })
+    };
+    if let Ok(auth) = auth {
+        announce(command, most, &auth);
+    }
+}
+
+/// Opens the jobserver's pipe again that `MAKEFLAGS` names. A program between the outer command and this process has
+/// closed it. An ancestor with the same `MAKEFLAGS` still has it. Without such an ancestor, nothing changes.
+pub fn reopen() {
+    if !matches!(inherited(), Inherited::Gone(_)) {
+        return;
+    }
+    let [(_, flags), _] = flags();
+    let Some(flags) = flags.as_ref().and_then(|flags| flags.to_str()) else { return };
+    let auth = flags.rsplit_once("--jobserver-auth=").and_then(|(_, auth)| auth.split_whitespace().next());
+    let numbers = auth.and_then(|auth| auth.split_once(','));
+    let Some((Ok(read), Ok(write))) = numbers.map(|(read, write)| (read.parse::<RawFd>(), write.parse())) else {
+        return;
+    };
+    let end = |process: u32, number: RawFd| format!("/proc/{process}/fd/{number}");
+    let has_pipe = |process: &u32| {
+        let pipe = |number| {
+            fs::read_link(end(*process, number))
+                .ok()
+                .filter(|link| link.to_str().is_some_and(|link| link.starts_with("pipe:")))
+        };
+        pipe(read).is_some_and(|link| pipe(write) == Some(link))
+            && census::variable_of(*process, VARIABLES[0]).as_deref() == Some(flags)
+    };
+    let Some(ancestor) = census::with_ancestors(std::process::id()).skip(1).find(has_pipe) else { return };
+    for (number, options) in [(read, OpenOptions::new().read(true)), (write, OpenOptions::new().write(true))] {
+        let Ok(file) = options.open(end(ancestor, number)) else { return };
+        // Another file of this process may have the number. It stays.
+        let Ok(copy) = fcntl_dupfd_cloexec(&file, number) else { return };
+        if copy.as_raw_fd() == number && fcntl_setfd(&copy, FdFlags::empty()).is_ok() {
+            let _stays_open = copy.into_raw_fd();
         }
     }
-    Some(tokens)
 }
 
 /// Takes the offer back, because no coordinator serves the tokens.
@@ -93,17 +176,21 @@ fn flags() -> [(&'static str, Option<OsString>); 2] {
 
 /// Returns a FIFO, and what `--jobserver-auth` says of it.
 fn fifo(mark: &str) -> io::Result<(Tokens, String)> {
+    let tokens = fifo_at(mark)?;
+    // A client that opens a FIFO waits until another process has it open. The command has it open if both the
+    // coordinator and the companion are killed.
+    let _open = inherit(&tokens);
+    let path = tokens.path().map(Path::to_path_buf).unwrap_or_default();
+    Ok((tokens, format!("fifo:{}", path.display())))
+}
+
+fn fifo_at(mark: &str) -> io::Result<Tokens> {
     let folder = env::temp_dir();
     // Clients may have other current folders. The flags in MAKEFLAGS are separated by spaces.
     let has_space = folder.to_str().is_none_or(|folder| folder.contains(char::is_whitespace));
     let folder = if has_space || folder.is_relative() { Path::new("/tmp") } else { &folder };
-    let path = folder.join(format!("comity-jobs-{mark}"));
-    let tokens = Tokens::at(path.clone())
-        .map_err(|error| io::Error::new(error.kind(), format!("'{}': {error}", path.display())))?;
-    // A client that opens a FIFO waits until another process has it open. The command has it open if both the
-    // coordinator and the companion are killed.
-    let _open = inherit(&tokens);
-    Ok((tokens, format!("fifo:{}", path.display())))
+    let path = folder.join(format!("{FIFO}{mark}"));
+    Tokens::at(path.clone()).map_err(|error| io::Error::new(error.kind(), format!("'{}': {error}", path.display())))
 }
 
 /// Returns a pipe that the command inherits, and what `--jobserver-auth` says of it.

@@ -132,6 +132,11 @@ impl Tokens {
         }
     }
 
+    /// Returns the path of the pipe, if it is a FIFO.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Limits the jobs at a time.
     pub fn limit(&mut self, limit: Option<u32>) {
         self.limit = limit.or(self.limit);

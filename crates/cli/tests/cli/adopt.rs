@@ -32,6 +32,14 @@ fn adopted(table: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Expects a notice that the process shares cores already.
+#[track_caller]
+fn shares_already(table: &Path, process: &str, why: &str) {
+    let output = adopt(table, &[process]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout.is_empty() && errors.contains(why), "{errors}");
+}
+
 #[track_caller]
 fn refused(table: &Path, words: &[&str], why: &str) {
     let output = adopt(table, words);
@@ -56,9 +64,9 @@ fn what_a_process_has_started_shares_cores_until_it_is_released() {
     let entry = plain.entry(&table).unwrap();
     assert_eq!((&entry["name"], &entry["weight"]), (&"old".into(), &50.into()));
     assert!(entry["command"].as_str().unwrap().starts_with("sh -c while"), "{entry}");
-    refused(&table, &[&id], "is a member of the table already");
+    shares_already(&table, &id, "is a member of the table already");
     let [one, _] = children(plain.id())[..] else { panic!("two processes") };
-    refused(&table, &[&one.to_string()], "is a part of #0 old");
+    shares_already(&table, &one.to_string(), "is a part of #0 old");
     is_set(&table, &[&one.to_string(), "--weight", "100"]);
     let are = |wanted: bool| children(plain.id()).into_iter().all(|id| (mask(id) == free) == wanted);
     let other = Running::start(&table, &["sh", "-c", BURN]);
@@ -126,7 +134,7 @@ fn members_inside_stay_members_and_later_commands_are_a_part() {
     assert!(left_out.starts_with("Left out: #") && left_out.contains("inner (process "), "{told}");
     let child = children(named("inner").unwrap())[0];
     assert!(is_set(&table, &[&child.to_string(), "--weight", "70"]).contains(" inner (process "));
-    refused(&table, &[&child.to_string()], "is a part of #0 inner");
+    shares_already(&table, &child.to_string(), "is a part of #0 inner");
     plain.child.stdin.take().unwrap().write_all(b"\n").unwrap();
     let read = |file: &Path| fs::read_to_string(file).unwrap_or_default();
     wait_until("the later command has begun", || read(&said) == "off\n");
@@ -152,7 +160,7 @@ fn a_command_inside_that_is_released_belongs_to_the_outer_one() {
     assert!(adopted(&table, &["--label", "outer", &outer.id().to_string()]).contains("Left out: #0 inner"));
     send("STOP", coordinator(inner.parse().unwrap()).unwrap());
     adopted(&table, &["--release", "inner"]);
-    refused(&table, &[&inner], "is a part of #1 outer");
+    shares_already(&table, &inner, "is a part of #1 outer");
     is_set(&table, &["outer", "--pause", "10m"]);
     wait_until("both are paused", || [outer.id(), inner.parse().unwrap()].iter().all(|id| state(*id) == Some('T')));
 }
@@ -162,10 +170,11 @@ fn a_process_has_one_coordinator() {
     let (_folder, table) = place();
     let plain = start(&["sleep", "1000"]);
     let id = plain.id().to_string();
-    let adopt = || comity_at(&table).args(["adopt", &id]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let adopt = || comity_at(&table).args(["adopt", &id]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let calls: Vec<_> = std::iter::repeat_with(adopt).take(4).collect();
-    let succeeded = calls.into_iter().filter_map(|mut call| call.wait().unwrap().success().then_some(())).count();
-    assert_eq!((succeeded, programs(&table).len()), (1, 1));
+    let outputs = calls.into_iter().map(|call| call.wait_with_output().unwrap());
+    let adopted = outputs.filter(|output| output.status.success() && !output.stdout.is_empty()).count();
+    assert_eq!((adopted, programs(&table).len()), (1, 1));
     refused(&table, &[&coordinator(plain.id()).unwrap().to_string()], "is a coordinator of Comity");
     let (_folder, elsewhere) = place();
     refused(&elsewhere, &[&id], "which uses another table");
@@ -191,6 +200,34 @@ fn a_coordinator_that_is_killed_leaves_no_orphan_stopped() {
     send("KILL", coordinator(plain.id()).unwrap());
     wait_until("it continues", || all(false));
     send("KILL", orphan);
+}
+
+#[test]
+fn builds_inside_get_the_jobserver_of_the_adopted_command() {
+    let (folder, table) = place();
+    let said = ["fifo", "pipe", "off"].map(|name| folder.path().join(name));
+    let script = "read line; show='echo \"$MAKEFLAGS\"; ls -l /proc/self/fd'; $0 -q run --jobserver fifo sh -c \"$show\" >$1; \
+                  $0 -q run --jobserver pipe sh -c \"$show\" >$2; $0 -q run --no-jobserver sh -c \"$show\" >$3; sleep 1000";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_comity")]).args(&said).env("COMITY_TABLE", &table);
+    command.env("XDG_CONFIG_HOME", crate::NO_CONFIG).env_remove("MAKEFLAGS").stdin(Stdio::piped()).process_group(0);
+    let mut plain = Running { child: command.spawn().unwrap() };
+    adopted(&table, &["--label", "session", &plain.id().to_string()]);
+    plain.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let read = |nth: usize| fs::read_to_string(&said[nth]).unwrap_or_default();
+    let is_sleep = |id: u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n");
+    wait_until("all have run", || children(plain.id()).into_iter().any(is_sleep));
+    let fifo = read(0).lines().next().unwrap().split_once("--jobserver-auth=fifo:").expect("a FIFO").1.to_owned();
+    assert!(fifo.contains("comity-jobs-") && Path::new(&fifo).exists());
+    let text = read(1);
+    let (flags, files) = text.split_once('\n').unwrap();
+    let (first, second) = flags.split_once("--jobserver-auth=").unwrap().1.split_once(',').unwrap();
+    for number in [first, second] {
+        assert!(files.lines().any(|line| line.ends_with(&format!(" {number} -> {fifo}"))), "{files}");
+    }
+    assert!(read(2).starts_with('\n'), "{}", read(2));
+    adopted(&table, &["--release", "session"]);
+    assert!(!Path::new(&fifo).exists());
 }
 
 /// A process that has become a command of its own meanwhile: its environment has another mark.

@@ -63,6 +63,26 @@ fn the_tokens_follow_the_share_and_the_limit() {
     }
 }
 
+/// An agent closes the pipe for the programs that it starts. Their `comity run` opens it again.
+#[test]
+fn a_pipe_that_a_program_has_closed_is_opened_again_by_the_inner_command() {
+    let (folder, table) = place();
+    let [closes, said] = ["closes", "said"].map(|name| folder.path().join(name));
+    // The streams are no pipes.
+    let script = r#"exec </dev/null >$1 2>&1
+        auth=${MAKEFLAGS##*=}; eval "exec ${auth%,*}<&- ${auth#*,}>&-"
+        readlink /proc/self/fd/${auth%,*} /proc/self/fd/${auth#*,} || echo closed
+        $0 -q run bash -c 'auth=${MAKEFLAGS##*=}; readlink /proc/self/fd/${auth%,*} /proc/self/fd/${auth#*,}'"#;
+    fs::write(&closes, script).unwrap();
+    // The outer shell keeps the pipe.
+    let outer = r#"bash -c "$(cat $0)" $1 $2; true"#;
+    let words = ["--jobserver", "pipe", "sh", "-c", outer, closes.to_str().unwrap(), env!("CARGO_BIN_EXE_comity")];
+    assert!(run(&table, &[&words[..], &[said.to_str().unwrap()]].concat()).status.success());
+    let said = fs::read_to_string(&said).unwrap();
+    let [before, read, write] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(before == "closed" && read == write && read.starts_with("pipe:"), "{said}");
+}
+
 #[test]
 fn tokens_of_clients_that_are_gone_are_replaced() {
     if cores() < 2 {

@@ -124,7 +124,7 @@ fn keep(program: &Arc<Program>) {
 /// True if this process belongs to a command that `comity adopt` has made a member of the table.
 fn is_adopted(location: &Location) -> bool {
     let snapshot = Snapshot::take(location).ok().flatten();
-    snapshot.is_some_and(|snapshot| snapshot.is_adopted(std::process::id()))
+    snapshot.is_some_and(|snapshot| snapshot.adopted_around(std::process::id()).is_some())
 }
 
 /// True if a task is queued, or if a worker is awake, should be awake, or sleeps in the middle of a task.
