@@ -7,7 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use comity_console::loudness::hint;
@@ -24,7 +25,10 @@ use crate::run::{self, MARK, Terms, Tokens, Tree, jobserver};
 use crate::set::{self, Target, snapshot_of, title};
 use crate::{label, weight};
 
-/// The time within which a coordinator ends after its signal, unless the machine is overloaded.
+/// The time between two attempts to lock a table.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The time within which another `comity adopt` ends, and a coordinator after its signal, unless the machine is overloaded.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const HELP: &str = "Examples:
@@ -128,7 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         left_out.iter().filter_map(|program| Some((program.pid, Stat::of_process(program.pid)?.start))).collect();
     let command = Pidfd::of_process(process, stat.start).ok_or_else(|| Failure::Run(gone(process)))?;
     let taken_in = Tree::new(&terms, may_use).ids().count();
-    let tokens = jobserver::for_adopted(process, stat.start);
+    let tokens = jobserver::for_adopted(process);
     let tokens = tokens.inspect_err(|why| hint(format!("comity: cannot make a jobserver: {why}"))).ok();
     join(&command, &location, &terms, tokens).map_err(Failure::Run)?;
     let snapshot = snapshot_of(&location)?;
@@ -164,6 +168,10 @@ fn check(process: u32) -> Result<Stat, String> {
     if fs::read_link(format!("/proc/{process}/exe")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Err(format!("process {process} is a thread of the kernel"));
     }
+    let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
+    if program(&process.to_string()).is_some_and(|path| program("self") == Some(path)) && !run::is_of_comity(process) {
+        return Err(format!("process {process} is a `comity` itself. If it is a `comity run`, it shares cores soon"));
+    }
     if run::is_of_comity(process) {
         return Err(format!("process {process} is a coordinator of Comity. Adopt the processes of a program"));
     }
@@ -187,8 +195,10 @@ fn is_free(process: u32) -> Result<(), String> {
     let of_name = |id: u32| census::name(id).strip_prefix("comity:")?.parse::<u32>().ok();
     // A coordinator that has ended keeps its name until its parent has waited for it.
     let lives = |id: &u32| Stat::of_process(*id).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'));
-    let counts = |id: &u32| matches!(census::user(*id), Some(user) if user == me || user == 0) && lives(id);
-    let commands: Vec<u32> = census::processes().into_iter().filter(counts).filter_map(of_name).collect();
+    let is_of_user = |id: u32| matches!(census::user(id), Some(user) if user == me || user == 0);
+    let counts = |id: u32| is_of_user(id) && lives(&id) && census::is_in_this_namespace(id);
+    let named = census::processes().into_iter().filter_map(|id| Some((id, of_name(id)?)));
+    let commands: Vec<u32> = named.filter(|(id, _)| counts(*id)).map(|(_, command)| command).collect();
     if let Some(command) = census::with_ancestors(process).find(|id| commands.contains(id)) {
         return Err(format!(
             "process {process} is a part of the command of process {command}, which uses another table"
@@ -205,7 +215,13 @@ fn is_free(process: u32) -> Result<(), String> {
 fn lock(path: &Path) -> Result<File, String> {
     let lock = || {
         let file = File::open(path)?;
-        flock(&file, FlockOperation::LockExclusive)?;
+        let start = Instant::now();
+        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if start.elapsed() > PATIENCE {
+                return Err(error.into());
+            }
+            sleep(LOOK_AGAIN);
+        }
         Ok(file)
     };
     lock().map_err(|error: io::Error| format!("the core table '{}' cannot be locked: {error}", path.display()))

@@ -15,6 +15,7 @@ mod history;
 pub mod jobserver;
 mod report;
 mod roster;
+mod taker;
 mod terms;
 mod tokens;
 mod tree;
@@ -285,12 +286,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         if let Some(location) = &location {
             command.env(comity_table::TABLE_AROUND, location.to_text());
         }
-        match (style, adopted) {
-            (Some(style), Some(coordinator)) => {
-                jobserver::offer_outer(&mut command, &arguments.command, style, desired.unwrap_or(most), coordinator);
-            }
-            (Some(_), None) => jobserver::reopen(),
-            (None, _) => {}
+        // A limit on cores limits the jobs, too.
+        if let Some(style) = style.filter(|_| desired.is_none()) {
+            jobserver::offer_outer(&mut command, &arguments.command, style, most, adopted);
         }
         return Err(not_started(program, &command.exec()));
     }

@@ -134,8 +134,10 @@ pub fn number_of_this_process() -> Option<u64> {
 /// another PID namespace than this process. Takes 5 µs for each process of the machine.
 pub fn process_with_number(wanted: u64) -> Option<u32> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
-    let is_wanted =
-        |process: &u32| Stat::of_process(*process).is_some_and(|stat| number_in(&namespace, *process, &stat) == wanted);
+    let is_wanted = |process: &u32| {
+        Stat::of_process(*process)
+            .is_some_and(|stat| !matches!(stat.state, 'Z' | 'X') && number_in(&namespace, *process, &stat) == wanted)
+    };
     processes().into_iter().find(is_wanted)
 }
 
@@ -158,6 +160,12 @@ pub fn control_groups(process: u32) -> Option<String> {
 /// Returns all processes that this process may see.
 pub fn processes() -> Vec<u32> {
     numbers_in("/proc")
+}
+
+/// True if a process has the PID namespace of this process. False if this process may not find out.
+pub fn is_in_this_namespace(process: u32) -> bool {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    namespace(&process.to_string()).is_some_and(|other| namespace("self") == Some(other))
 }
 
 /// Returns the kernel's name of a process, of at most 15 bytes: the file name of its program, unless the process has

@@ -242,9 +242,10 @@ struct Command<'a> {
 }
 
 impl Command<'_> {
-    /// Leaves out the processes of the adopted command that are members of the table now.
-    fn sort_out(&mut self, location: &Location) {
-        let Ok(Some(snapshot)) = Snapshot::take(location) else { return };
+    /// Leaves out the processes of the adopted command that are members of the table now. Returns false if the first
+    /// process has become another command.
+    fn sort_out(&mut self, location: &Location) -> bool {
+        let Ok(Some(snapshot)) = Snapshot::take(location) else { return true };
         let others =
             snapshot.programs.iter().filter(|program| program.slot != self.member.slot() && program.life != Life::Dead);
         let is_inside = |program: &&Program| match self.tree.has_left_out(program.pid) {
@@ -256,7 +257,7 @@ impl Command<'_> {
             .filter(is_inside)
             .filter_map(|program| Some((program.pid, Stat::of_process(program.pid)?.start)))
             .collect();
-        self.tree.sort_out(members);
+        self.tree.sort_out(members)
     }
 
     fn rests_until(&self, until_ns: u64) {
@@ -384,9 +385,7 @@ impl Coordinator<'_> {
     /// Stops the command for a pause. Every call stops it again, because other programs may have continued it.
     fn pause(&mut self, told: InForce, now: u64) {
         self.command.rests_until(told.paused_until.unwrap_or(0));
-        if let Some(location) = self.adopted_at {
-            self.command.sort_out(location);
-        }
+        self.sort_out();
         self.command.tree.stop(Spared::Traced);
         (self.is_resting, self.command.is_closed) = (true, true);
         self.surveyed = Instant::now();
@@ -428,10 +427,18 @@ impl Coordinator<'_> {
         self.coordination.rest((own_time() - began).as_nanos() as u64);
     }
 
-    fn survey(&mut self) {
-        if let Some(location) = self.adopted_at {
-            self.command.sort_out(location);
+    /// Gives up the processes of an adopted command that have another coordinator. If the first process has one, this
+    /// coordinator ends.
+    fn sort_out(&mut self) {
+        if let Some(location) = self.adopted_at
+            && !self.command.sort_out(location)
+        {
+            self.ended.store(true, Ordering::Release);
         }
+    }
+
+    fn survey(&mut self) {
+        self.sort_out();
         let Command { member, tree, .. } = &mut self.command;
         let may_use = tree.survey();
         if let Some(stat) = tree.root().filter(|_| !self.is_weight_chosen) {

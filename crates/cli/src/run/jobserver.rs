@@ -6,20 +6,22 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirEntry, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use clap::ValueEnum;
 use comity_console::loudness::{detail, hint};
 use comity_os::jobserver::{Inherited, inherited};
 use comity_os::{census, environment, files};
+use rustix::fs::OFlags;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use super::tokens::Tokens;
+use super::tree;
 
 /// The form of a jobserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,69 +91,78 @@ fn announce(command: &mut Command, most: u32, auth: &str) -> Vec<Option<u32>> {
 ///
 /// # Errors
 /// If the FIFO cannot be made.
-pub fn for_adopted(process: u32, start: u64) -> io::Result<Tokens> {
-    fifo_at(&format!("{process}-{start}"))
+pub fn for_adopted(process: u32) -> io::Result<Tokens> {
+    // A process may be adopted several times, and the file of a killed coordinator stays.
+    fifo_at(&format!("{process}-{}", tree::mark(std::process::id(), census::now())))
 }
 
-/// Offers a part of an adopted command the jobserver that the command's coordinator serves.
-pub fn offer_outer(command: &mut Command, words: &[OsString], style: Style, most: u32, coordinator: u32) {
-    if (style == Style::Auto && gives_jobs(words)) || matches!(inherited(), Inherited::Works) {
+/// Returns the coordinator of the `comity run` command that this process is a part of. Takes 5 µs for each process of
+/// the machine.
+fn coordinator() -> Option<u32> {
+    let mark = environment::variable(tree::MARK)?;
+    let starter: u32 = mark.to_str()?.split_once('-')?.0.parse().ok()?;
+    let wanted = format!("comity:{starter}");
+    let is_it = |id: &u32| census::name(*id) == wanted && census::is_in_this_namespace(*id);
+    // With --report, the process that has started the command is its coordinator.
+    census::processes().into_iter().find(is_it).or_else(|| Some(starter).filter(|id| census::name(*id) == "comity"))
+}
+
+/// Offers a part of a command the jobserver that the command's coordinator serves, if the environment names none that
+/// works. An adopted command cannot learn of its jobserver, and many programs close inherited descriptors for what they
+/// start. A limit on jobs in the environment stays, without a jobserver. `adopted` is the coordinator, if the command was
+/// adopted.
+pub fn offer_outer(command: &mut Command, words: &[OsString], style: Style, most: u32, adopted: Option<u32>) {
+    if style == Style::Auto && gives_jobs(words) {
         return;
     }
-    let files = fs::read_dir(format!("/proc/{coordinator}/fd")).into_iter().flatten().flatten();
-    let is_fifo = |path: &PathBuf| {
-        path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(FIFO))
-            && fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_fifo() && file.uid() == files::user())
-    };
-    let fifo = files.filter_map(|file| fs::read_link(file.path()).ok()).find(is_fifo);
-    let Some(path) = fifo else { return };
-    let auth = if style.is_fifo() {
-        Ok(format!("fifo:{}", path.display()))
-    } else {
-        // The coordinator has the FIFO open, so the calls do not wait.
-        let open = |end: &mut OpenOptions| inherit(&end.open(&path)?);
-        open(OpenOptions::new().read(true)).and_then(|read| {
-            let write = open(OpenOptions::new().write(true))?;
-            Ok(format!("{read},{write}"))
-        })
-    };
-    if let Ok(auth) = auth {
+    let is_limited = |flags: &OsString| with_jobserver(&flags.to_string_lossy(), most, "").1.is_some();
+    match inherited() {
+        Inherited::Works => return,
+        // The user has turned the jobserver off, or has set a limit.
+        Inherited::Nothing if adopted.is_none() => return,
+        Inherited::Nothing if flags().iter().any(|(_, flags)| flags.as_ref().is_some_and(is_limited)) => return,
+        Inherited::Nothing | Inherited::Gone(_) => {}
+    }
+    if let Some(auth) = adopted.or_else(self::coordinator).and_then(|coordinator| reopened(style, coordinator)) {
         announce(command, most, &auth);
     }
 }
 
-/// Opens the jobserver's pipe again that `MAKEFLAGS` names. A program between the outer command and this process has
-/// closed it. An ancestor with the same `MAKEFLAGS` still has it. Without such an ancestor, nothing changes.
-pub fn reopen() {
-    if !matches!(inherited(), Inherited::Gone(_)) {
-        return;
-    }
-    let [(_, flags), _] = flags();
-    let Some(flags) = flags.as_ref().and_then(|flags| flags.to_str()) else { return };
-    let auth = flags.rsplit_once("--jobserver-auth=").and_then(|(_, auth)| auth.split_whitespace().next());
-    let numbers = auth.and_then(|auth| auth.split_once(','));
-    let Some((Ok(read), Ok(write))) = numbers.map(|(read, write)| (read.parse::<RawFd>(), write.parse())) else {
-        return;
+/// Opens the pipe or FIFO of a coordinator for a command. Returns what `--jobserver-auth` says of it.
+fn reopened(style: Style, coordinator: u32) -> Option<String> {
+    let files = fs::read_dir(format!("/proc/{coordinator}/fd")).into_iter().flatten().flatten();
+    // The coordinator has opened both ends at once. It may have inherited other pipes.
+    let has_both_ends = |file: &DirEntry| {
+        let info = fs::read_to_string(format!("/proc/{coordinator}/fdinfo/{}", file.file_name().display()));
+        let flags = info
+            .unwrap_or_default()
+            .lines()
+            .find_map(|line| u32::from_str_radix(line.strip_prefix("flags:")?.trim(), 8).ok());
+        flags.is_some_and(|flags| flags & OFlags::RWMODE.bits() == OFlags::RDWR.bits())
     };
-    let end = |process: u32, number: RawFd| format!("/proc/{process}/fd/{number}");
-    let has_pipe = |process: &u32| {
-        let pipe = |number| {
-            fs::read_link(end(*process, number))
-                .ok()
-                .filter(|link| link.to_str().is_some_and(|link| link.starts_with("pipe:")))
-        };
-        pipe(read).is_some_and(|link| pipe(write) == Some(link))
-            && census::variable_of(*process, VARIABLES[0]).as_deref() == Some(flags)
+    let mut links =
+        files.filter(has_both_ends).filter_map(|file| Some((file.path(), fs::read_link(file.path()).ok()?)));
+    let is_fifo = |link: &Path| {
+        let name = link.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| name.starts_with(FIFO)) && link.is_absolute()
     };
-    let Some(ancestor) = census::with_ancestors(std::process::id()).skip(1).find(has_pipe) else { return };
-    for (number, options) in [(read, OpenOptions::new().read(true)), (write, OpenOptions::new().write(true))] {
-        let Ok(file) = options.open(end(ancestor, number)) else { return };
-        // Another file of this process may have the number. It stays.
-        let Ok(copy) = fcntl_dupfd_cloexec(&file, number) else { return };
-        if copy.as_raw_fd() == number && fcntl_setfd(&copy, FdFlags::empty()).is_ok() {
-            let _stays_open = copy.into_raw_fd();
-        }
+    let is_pipe = |link: &Path| link.to_str().is_some_and(|link| link.starts_with("pipe:"));
+    let (file, link) = links.find(|(_, link)| is_fifo(link) || is_pipe(link))?;
+    // With both ends, so that this call does not wait if the coordinator has ended meanwhile.
+    let both = OpenOptions::new().read(true).write(true).open(file).ok()?;
+    let metadata = both.metadata().ok()?;
+    if !metadata.file_type().is_fifo() || metadata.uid() != files::user() {
+        return None;
     }
+    if is_fifo(&link) && style.is_fifo() {
+        // A client that opens a FIFO waits until another process has it open.
+        inherit(&both).ok()?;
+        return Some(format!("fifo:{}", link.display()));
+    }
+    let end = |end: &mut OpenOptions| inherit(&end.open(format!("/proc/self/fd/{}", both.as_raw_fd())).ok()?).ok();
+    let read = end(OpenOptions::new().read(true))?;
+    let write = end(OpenOptions::new().write(true))?;
+    Some(format!("{read},{write}"))
 }
 
 /// Takes the offer back, because no coordinator serves the tokens.

@@ -2,8 +2,8 @@
 //!
 //! By the protocol of GNU make, a client may run one job at any time. For each further job, the client reads a byte,
 //! the *token*, from the pipe, and writes it back when the job has ended. The coordinator fills the pipe so that the
-//! command runs as many jobs at a time as its share has cores. If the share shrinks, the coordinator takes tokens out
-//! as clients return them.
+//! command runs as many jobs at a time as its share has cores. If the share shrinks, a [thread](super::taker) takes
+//! tokens out as clients return them.
 //!
 //! A client that is killed returns no token. The coordinator cannot see which client has a token, but each token
 //! stands for a job that runs: a process that never had children, or a thread of such a process. Processes that lived
@@ -19,6 +19,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::taker::Taker;
 use comity_os::files;
 use comity_os::pidfd::Pidfd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
@@ -46,6 +47,8 @@ pub struct Tokens {
     /// Earlier FIFOs that another program has removed or replaced. Clients may still have them.
     old: Vec<File>,
     budget: Budget,
+    /// The thread that takes tokens of the surplus. `None`: there was no surplus since the pipe was made.
+    taker: Option<Taker>,
     /// The maximum number of jobs that the user has set in MAKEFLAGS.
     limit: Option<u32>,
     /// The processes that had no children when no token was last in use, each with its start time and its number of
@@ -90,7 +93,8 @@ impl JobsAccount {
             text += "; another file is in the place of the FIFO";
         }
         if !self.without_pipe.is_empty() {
-            text += &format!("; no limit for {}, which lacks the pipe", self.without_pipe.join(", "));
+            text +=
+                &format!("; {} did not find the pipe, and ran one job or its own number", self.without_pipe.join(", "));
         }
         text
     }
@@ -124,6 +128,7 @@ impl Tokens {
             path,
             old: Vec::new(),
             budget: Budget::default(),
+            taker: None,
             limit: None,
             bystanders: HashMap::new(),
             looked: None,
@@ -162,6 +167,8 @@ impl Tokens {
             self.restore_fifo();
             self.note_clients(processes);
         }
+        // The thread stops first, so that the counts below belong together.
+        self.budget.issued = self.budget.issued.saturating_sub(self.taker.as_ref().map_or(0, Taker::stop));
         for old in &self.old {
             self.budget.issued = self.budget.issued.saturating_sub(take(old, u32::MAX));
         }
@@ -179,11 +186,24 @@ impl Tokens {
         let surplus = self.budget.surplus(most.saturating_sub(1), free, jobs, now);
         let number = u32::try_from(surplus.unsigned_abs()).unwrap_or(u32::MAX);
         if surplus > 0 {
-            self.budget.issued -= take(&self.pipe, number);
+            let taken = take(&self.pipe, number);
+            self.budget.issued -= taken;
+            self.take_later(number - taken);
         } else if surplus < 0 {
             self.budget.issued += put(&self.pipe, number);
         }
         self.account.replaced = self.budget.replaced;
+    }
+
+    /// Takes tokens as clients return them, until the next look.
+    fn take_later(&mut self, number: u32) {
+        if number == 0 {
+            return;
+        }
+        if self.taker.is_none() {
+            self.taker = Taker::start(&self.pipe).ok();
+        }
+        self.taker.iter().for_each(|taker| taker.want(number));
     }
 
     /// Makes a new FIFO if the FIFO was removed, so that new clients find one. If another FIFO is in its place, the
@@ -196,6 +216,7 @@ impl Tokens {
         let _exists = mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
         if let Ok(new) = open_fifo(path) {
             self.old.push(std::mem::replace(&mut self.pipe, new));
+            self.taker = None;
             self.account.fifo_restored += 1;
         } else {
             self.account.has_no_fifo = true;
@@ -299,7 +320,7 @@ fn available(pipe: &File) -> u32 {
 }
 
 /// Takes up to `most` tokens out of a pipe. Returns the number of tokens taken.
-fn take(mut pipe: &File, most: u32) -> u32 {
+pub fn take(mut pipe: &File, most: u32) -> u32 {
     let mut taken = 0;
     let mut bytes = [0; 256];
     while taken < most {

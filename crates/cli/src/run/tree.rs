@@ -297,6 +297,11 @@ impl Tree {
                 break;
             }
         }
+        // A command of another table that is started inside forks its coordinator in this group.
+        if let Descent::Adopted(_) = self.descent {
+            let unknown = freezer.members().into_iter().filter(|id| !self.processes.contains_key(id));
+            unknown.filter(|id| adopted::is_of_comity(*id)).for_each(|id| freezer.put_back(id));
+        }
         let is_frozen = freezer.freeze();
         // Freezing fails only if the group no longer exists: the companion removed it while the coordinator was
         // stopped.
@@ -656,9 +661,12 @@ impl Tree {
 
     /// Updates which processes inside of an adopted command are `members` of the table themselves. Gives up processes
     /// that are members, or have become the processes of another command. Processes that are no members any more belong
-    /// to this command again.
-    pub fn sort_out(&mut self, members: Vec<(u32, u64)>) {
-        let Descent::Adopted(adopted) = &mut self.descent else { return };
+    /// to this command again. Returns false if the first process has become another command.
+    pub fn sort_out(&mut self, members: Vec<(u32, u64)>) -> bool {
+        let Descent::Adopted(adopted) = &mut self.descent else { return true };
+        if !adopted.may_have(self.root, self.start) {
+            return false;
+        }
         if adopted.left_out != members {
             adopted.left_out = members;
             self.strangers.clear();
@@ -670,7 +678,7 @@ impl Tree {
             .map(|(id, _)| *id)
             .collect();
         if given_up.is_empty() {
-            return;
+            return true;
         }
         let parents: Vec<(u32, u32)> =
             self.processes.keys().filter_map(|id| Some((*id, Stat::of_process(*id)?.parent))).collect();
@@ -682,6 +690,7 @@ impl Tree {
         if let Descent::Adopted(Adopted { roster: Some(roster), .. }) = &mut self.descent {
             roster.keep(|(id, start)| self.processes.get(id).is_some_and(|process| process.start == *start));
         }
+        true
     }
 
     /// Forgets a process, which runs on as before the adoption. A mask that another coordinator has set stays.

@@ -263,7 +263,11 @@ fn a_process_that_cannot_be_adopted_is_said_why() {
     let command = Running::start(&elsewhere.1, &["sleep", "1000"]);
     wait_until("it has begun", || command.entry(&elsewhere.1).is_some());
     refused(&table, &[&command.id().to_string()], "which uses another table");
-    refused(Path::new("/nonexistent/table"), &[&std::process::id().to_string()], "'/nonexistent/table'");
+    // A file is no folder, so no table can be made in it.
+    let plain = elsewhere.0.path().join("file");
+    fs::write(&plain, "").unwrap();
+    let other = start(&["sleep", "1000"]);
+    refused(&plain.join("table"), &[&other.id().to_string()], "file/table'");
     if rustix::process::geteuid().is_root() {
         let other = Running { child: Command::new("sleep").arg("1000").uid(65534).process_group(0).spawn().unwrap() };
         refused(&table, &[&other.id().to_string()], "belongs to another user (65534)");

@@ -3,9 +3,14 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::io::{ioctl_fionread, read};
@@ -61,6 +66,45 @@ fn the_tokens_follow_the_share_and_the_limit() {
         drop(neighbour);
         wait_until("it is alone", || free(&fifo) == cores() - 1);
     }
+}
+
+/// The client takes a token again right after it has returned it, as make does while it has jobs to start.
+#[test]
+fn a_running_build_gives_up_a_job_when_the_share_falls() {
+    if cores() < 2 {
+        println!("skipped: one core has no token");
+        return;
+    }
+    let (_folder, table) = place();
+    let command = Running::start(&table, &ONE_JOB);
+    let fifo = open_fifo(&fifo_of(command.id()));
+    wait_until("it may use all cores", || free(&fifo) == cores() - 1);
+    let (taken, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let client = {
+        let (fifo, taken, ends) = (fifo.try_clone().unwrap(), Arc::clone(&taken), Arc::clone(&ends));
+        thread::spawn(move || {
+            while !ends.load(Ordering::SeqCst) {
+                let mut token = [0];
+                if read(&fifo, &mut token).is_ok_and(|read| read == 1) {
+                    taken.fetch_add(1, Ordering::SeqCst);
+                    thread::sleep(Duration::from_millis(20));
+                    (&fifo).write_all(&token).unwrap();
+                }
+            }
+        })
+    };
+    wait_until("the client has jobs", || taken.load(Ordering::SeqCst) > 3);
+    is_set(&table, &[&command.id().to_string(), "--cores", "1"]);
+    let mut before = (0, 0);
+    wait_until("the client gets no token any more", || {
+        let now = taken.load(Ordering::SeqCst);
+        before = (now, if now == before.0 { before.1 + 1 } else { 0 });
+        before.1 == 30
+    });
+    is_set(&table, &[&command.id().to_string(), "--cores", "auto"]);
+    wait_until("the client has jobs again", || taken.load(Ordering::SeqCst) > before.0);
+    ends.store(true, Ordering::SeqCst);
+    client.join().unwrap();
 }
 
 /// An agent closes the pipe for the programs that it starts. Their `comity run` opens it again.
@@ -267,7 +311,7 @@ fn a_client_without_the_pipe_is_reported() {
     send("KILL", client);
     command.child.wait().unwrap();
     let said = fs::read_to_string(&seen).unwrap();
-    assert!(said.contains("no limit for make, which lacks the pipe"), "{said}");
+    assert!(said.contains("make did not find the pipe"), "{said}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn the_functions_of_a_shell_run_its_tools_as_commands() {
             .env("PATH", &search)
             .env("COMITY_TABLE", &table)
             .env_remove("COMITY_RUN")
-            .env("XDG_CONFIG_HOME", "/nonexistent")
+            .env("XDG_CONFIG_HOME", folder.path())
             .output();
         let Ok(output) = ran else {
             println!("skipped in part: there is no {shell}");
