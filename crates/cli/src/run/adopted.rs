@@ -39,7 +39,7 @@ pub fn is_of_comity(process: u32) -> bool {
 }
 
 /// True for a process without its parent that is in the process group or the session that the process `root` leads. Its
-/// present parent is not in it. It must have the user of the coordinator, and not by a set-user-id program.
+/// present parent is not in it. It has the user of the coordinator, but not from a set-user-id program.
 pub fn is_left_behind(root: u32, id: u32, stat: &Stat) -> bool {
     let parent = Stat::of_process(stat.parent);
     let is_in_group = stat.group == root && parent.is_none_or(|parent| parent.group != root);
